@@ -1,0 +1,1 @@
+"""vtune makes training runs fast: short, bounded trials of the real training."""

@@ -1,0 +1,1 @@
+"""Measure, diagnose, predict, choose: pure functions over records."""

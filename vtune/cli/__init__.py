@@ -1,0 +1,1 @@
+"""Commands, one file each: parse, call, show. The only place that prints."""

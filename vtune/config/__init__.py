@@ -1,0 +1,1 @@
+"""From an experiment file or a command line to an Experiment."""

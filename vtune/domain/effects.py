@@ -1,0 +1,48 @@
+"""What a setting does to a training, as data: stored in spec.json, replayed by launch, printed by reports.
+
+Every effect is applied by exactly one side: the parent edits configs, arguments and the environment before the
+start; the worker turns loader options inside the training. `side_of` is the place that says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+Scalar = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetConfigKey:
+    """Set one key of the copy of the training's config that the trial gets."""
+
+    path: tuple[str, ...]
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetEnv:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDataLoaderOption:
+    """Turn one option of one loader from the hook. `loader` is its key as learnt by the scout run."""
+
+    loader: str
+    option: Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size"]
+    value: Scalar
+
+
+Effect = SetConfigKey | SetEnv | SetDataLoaderOption
+
+
+def side_of(effect: Effect) -> Literal["parent", "worker"]:
+    match effect:
+        case SetConfigKey() | SetEnv():
+            return "parent"
+        case SetDataLoaderOption():
+            return "worker"
+        case _:
+            assert_never(effect)

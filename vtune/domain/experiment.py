@@ -1,0 +1,103 @@
+"""What is asked: a training, its limits, how long a trial may look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from vtune.domain.effects import Scalar
+
+Numerics = Literal["SAME", "CLOSE", "DIFFERENT"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The training as the user runs it. `{config}` in the command stands for the copy made for each trial."""
+
+    command: tuple[str, ...]
+    cwd: Path
+    config_path: Path | None = None
+    # The training's own config as parsed, without the `vtune:` section; None when there is no config file.
+    config: Mapping[str, Any] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """Bytes, or a share of what the machine has."""
+
+    bytes: int | None = None
+    fraction: float | None = None
+    text: str
+
+    def resolve(self, total_bytes: int | None) -> int | None:
+        if self.bytes is not None:
+            return self.bytes
+        if self.fraction is None or total_bytes is None:
+            return None
+        return int(self.fraction * total_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    vram: Limit | None = None
+    ram: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How long one trial looks. Times are wall-clock seconds."""
+
+    steps: int = 50
+    # The window grows to max_steps until the interval is narrow enough; equal to steps when the user fixed them.
+    max_steps: int = 100
+    trial_time_s: float = 180.0
+    # From the start of the process to its first batch or backward; model building and data indexing take minutes.
+    startup_time_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """The full run that a trial stands for, as far as it could be found; sources say where from."""
+
+    epochs: int | None = None
+    epochs_source: str | None = None
+    # Optimizer steps by epoch where the training bounds its epochs by iterations, not by its data.
+    iterations_per_epoch: int | None = None
+    iterations_source: str | None = None
+    samples_per_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Money by hour; the currency is only what the user typed in front of the number."""
+
+    per_hour: float
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobBinding:
+    """How the user's config names a knob, when they said so in `vtune.knobs`."""
+
+    name: str
+    key: tuple[str, ...] | None = None
+    values: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    study: str
+    workload: Workload
+    limits: Limits = field(default_factory=Limits)
+    window: Window = field(default_factory=Window)
+    planned_run: PlannedRun = field(default_factory=PlannedRun)
+    price: Price | None = None
+    allow: Numerics = "SAME"
+    knobs: tuple[KnobBinding, ...] = ()
+    # What the user asked for beyond the config: `--set workers=4`.
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+    # The file the user named; None for `-- CMD`.
+    source: Path | None = None

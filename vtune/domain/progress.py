@@ -1,0 +1,36 @@
+"""What the loop tells whoever watches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    spec: TrialSpec
+    scout: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialProgress:
+    """Sent a few times a second. `provisional` comes after 5 steps and is replaced as steps arrive."""
+
+    spec: TrialSpec
+    phase: Literal["starting", "loading", "stepping", "ending"]
+    steps: int
+    steps_wanted: int
+    seconds: float
+    provisional: Measurement | None = None
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFinished:
+    record: TrialRecord
+
+
+TuningEvent = TrialStarted | TrialProgress | TrialFinished

@@ -1,0 +1,84 @@
+"""A trial as it stands in the journal. Field names are the public JSON; unknown is None, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vtune.domain.effects import Scalar
+from vtune.domain.trial import TrialStatus
+
+Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    p10: float
+    p50: float
+    p90: float
+    p99: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    epoch_s: float | None = None
+    run_s: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Numbers of one trial, from its files alone."""
+
+    samples_per_s: float | None = None
+    samples_per_s_ci95: tuple[float, float] | None = None
+    steps_measured: int = 0
+    steady: bool = False
+    # Why steady could not be shown, in words for the report.
+    unsteady_because: str | None = None
+    step_time_s: StepTimes | None = None
+    data_wait_fraction: float | None = None
+    compute_samples_per_s: float | None = None
+    loader_samples_per_s: float | None = None
+    startup_s: float | None = None
+    first_batch_s: float | None = None
+    epoch_restart_s: float | None = None
+    samples_per_s_whole_run: float | None = None
+    ram_peak_bytes: int | None = None
+    shm_peak_bytes: int | None = None
+    workers_rss_bytes: tuple[int, ...] = ()
+    others_cores: float | None = None
+    effective_batch: int | None = None
+    samples_per_epoch: int | None = None
+    epoch_bound_by: Literal["data", "iterations"] | None = None
+    projected: Projection = field(default_factory=Projection)
+    # What the training's loader really ran with, whatever was asked.
+    effective_settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    bottleneck: Bottleneck
+    verdict: str
+    why: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    # The most that better data loading could win, as a ratio.
+    headroom: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    trial: int
+    origin: str
+    settings: Mapping[str, Scalar]
+    reason: str
+    status: TrialStatus
+    detail: str | None
+    seconds: float
+    measurement: Measurement
+    diagnosis: Diagnosis
+    # Things the reader must know and no field says: output files elsewhere, overrides that were left alone.
+    notes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,70 @@
+"""A trial: what was proposed, what is to be run, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from vtune.domain.effects import Effect, Scalar
+
+
+class TrialStatus(StrEnum):
+    COMPLETED = "completed"
+    OUT_OF_VRAM = "out_of_vram"
+    OUT_OF_RAM = "out_of_ram"
+    OUT_OF_SHM = "out_of_shm"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    TIMED_OUT = "timed_out"
+    DIVERGED = "diverged"
+    NOT_OBSERVED = "not_observed"
+    TOO_SHORT = "too_short"
+    INVALID = "invalid"
+    REFUSED = "refused"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    settings: Mapping[str, Scalar]
+    reason: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSpec:
+    """Everything a trial needs to run again; stored as spec.json in the trial's folder."""
+
+    trial: int
+    origin: str
+    reason: str
+    settings: Mapping[str, Scalar]
+    effects: tuple[Effect, ...]
+    # The command with `{config}` and `{python}` filled in.
+    command: tuple[str, ...]
+    cwd: str
+    # Only what is set on top of the inherited environment.
+    env: Mapping[str, str]
+    # Marks every process of this trial in its environment, so that a sweep never touches what is not ours.
+    token: str
+
+
+# Why the trial was ended, seen from vtune.
+EndedBy = Literal["itself", "window", "trial_time", "startup_time", "hang", "limit", "interrupt", "parent_lost", "lost"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOutcome:
+    """How the processes ended; what it means for the trial is decided later, from files."""
+
+    ended_by: EndedBy
+    exit_code: int | None
+    signal: int | None
+    seconds: float
+    # Processes that were still there after the leader's end and were stopped.
+    stragglers: int = 0
+    shm_removed: tuple[str, ...] = ()
+    # Why the command could not be started at all, in the operating system's words.
+    start_error: str | None = None

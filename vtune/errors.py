@@ -1,0 +1,26 @@
+"""What stops vtune itself: a message, a hint, an exit code."""
+
+from __future__ import annotations
+
+
+class VtuneError(Exception):
+    """Shown as `error: message`, a blank line, `hint: …`; never as a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(VtuneError):
+    """A wrong argument, config or path: nothing was started, nothing was written."""
+
+    exit_code = 2
+
+
+class MachineError(VtuneError):
+    """This machine cannot do what was asked; the message says what is missing."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""A trial seen from outside: start, watch, stop, say how it ended."""

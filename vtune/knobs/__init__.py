@@ -1,0 +1,1 @@
+"""What may be turned, and the effects that turn it."""

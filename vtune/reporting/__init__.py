@@ -1,0 +1,1 @@
+"""Records to terminal, CSV, Markdown and HTML."""

@@ -1,0 +1,1 @@
+"""Reading host, storage and GPU while a trial runs, from the parent side."""

@@ -1,0 +1,1 @@
+"""A trial seen from inside the training process: an injected folder, standard library only."""
