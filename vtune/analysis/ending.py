@@ -1,0 +1,120 @@
+"""How a trial ended, as a status with its evidence: one sentence that a user can act on."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+from vtune.domain.experiment import Window
+from vtune.domain.trial import TrialOutcome, TrialStatus
+
+# A training that ends by itself after fewer measured steps says too little about a long run.
+ENOUGH_STEPS = 20
+# With this many steps the time cap leaves a usable, if wide, answer: 18 s a step gives ten of them in three minutes.
+PROVISIONAL_STEPS = 5
+
+OUT_OF_MEMORY = (
+    (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
+    (TrialStatus.OUT_OF_SHM, r"bus error.*shared memory|unable to (?:write|allocate|resize|mmap).*(?:shm|shared)"),
+    (TrialStatus.OUT_OF_RAM, r"(?m)^MemoryError|can't allocate memory|Cannot allocate memory|ArrayMemoryError"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was seen of the training before it ended."""
+
+    pythons: int
+    hello: bool
+    steps: int
+    measured: int
+    backwards: int
+    batches: int
+    last_words: str
+
+
+def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
+    match outcome.ended_by:
+        case "interrupt":
+            return TrialStatus.INTERRUPTED, f"interrupted after {seen.measured} measured steps"
+        case "window":
+            return TrialStatus.COMPLETED, None
+        case "trial_time":
+            return _time_is_up(window, seen)
+        case "startup_time":
+            return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, f"within {window.startup_time_s:g} s")
+        case "hang":
+            return TrialStatus.HUNG, f"no step, batch or backward for a long time after {seen.steps} steps"
+        case "limit":
+            return TrialStatus.OUT_OF_RAM, "stopped by vtune at the RAM limit"
+        case "lost" | "parent_lost":
+            return TrialStatus.INTERRUPTED, "vtune or its supervisor was killed while the trial ran"
+        case "itself":
+            return _ended_itself(outcome, window, seen)
+
+
+def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
+    if seen.measured >= PROVISIONAL_STEPS:
+        return TrialStatus.COMPLETED, (
+            f"ended by the trial time of {window.trial_time_s:g} s after {seen.measured} of {window.steps} steps"
+        )
+    if seen.steps == 0:
+        return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, f"within the trial time of {window.trial_time_s:g} s")
+    return TrialStatus.TIMED_OUT, (
+        f"only {seen.measured} measured steps within the trial time of {window.trial_time_s:g} s"
+    )
+
+
+def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
+    if outcome.start_error is not None:
+        return TrialStatus.CRASHED, f"the command could not be started: {outcome.start_error}"
+    if outcome.exit_code != 0 or outcome.signal is not None:
+        how = _how(outcome)
+        for status, pattern in OUT_OF_MEMORY:
+            found = re.search(pattern, seen.last_words)
+            if found:
+                return status, f"{how} after {seen.steps} steps: {_line_of(seen.last_words, found.start())}"
+        words = _last_line(seen.last_words)
+        return TrialStatus.CRASHED, f"{how} after {seen.steps} steps" + (f": {words}" if words else "")
+    if seen.steps == 0:
+        return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, "before the training ended by itself with exit code 0")
+    if seen.measured < min(ENOUGH_STEPS, window.steps):
+        return TrialStatus.TOO_SHORT, (
+            f"the training ended by itself after {seen.steps} steps, {seen.measured} of them measured"
+        )
+    return TrialStatus.COMPLETED, f"the training ended by itself after {seen.measured} measured steps"
+
+
+def _how(outcome: TrialOutcome) -> str:
+    if outcome.signal is None:
+        return f"the training ended with exit code {outcome.exit_code}"
+    try:
+        name = signal.Signals(outcome.signal).name
+    except ValueError:
+        name = f"signal {outcome.signal}"
+    return f"the training was killed by {name}"
+
+
+def _nothing_seen(seen: Seen, when: str) -> str:
+    if not seen.hello:
+        if seen.pythons == 0:
+            return f"no Python process could be instrumented {when}: is it started with -E, -I or -S, or not Python?"
+        return f"torch's loader and optimizers were never imported {when}"
+    what = []
+    if seen.backwards:
+        what.append(f"{seen.backwards} backward passes")
+    if seen.batches:
+        what.append(f"{seen.batches} batches from loaders")
+    return f"no optimizer step was seen {when}; seen instead: {' and '.join(what) or 'nothing of a training'}"
+
+
+def _last_line(words: str) -> str:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def _line_of(words: str, position: int) -> str:
+    begin = words.rfind("\n", 0, position) + 1
+    end = words.find("\n", position)
+    return words[begin : end if end >= 0 else None].strip()[:300]

@@ -1,0 +1,56 @@
+"""Writing that a crash cannot tear, and JSON that reads the same everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, also after a power cut."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON types. Non-finite numbers become null: they are not JSON, and they mean that nothing is known."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def dump_json(path: Path, value: Any) -> None:
+    write_atomically(path, json.dumps(to_json(value), indent=1, ensure_ascii=False) + "\n")
+
+
+def complete_lines(text: bytes) -> list[dict[str, Any]]:
+    """The JSON objects of whole lines; a torn or foreign line is dropped, never fatal."""
+    found = []
+    for line in text.split(b"\n")[:-1]:
+        try:
+            item = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(item, dict):
+            found.append(item)
+    return found

@@ -1,0 +1,104 @@
+"""Every path of a study, in one place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPaths:
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "spec.json"
+
+    @property
+    def stop(self) -> Path:
+        return self.root / "stop"
+
+    @property
+    def pythons(self) -> Path:
+        return self.root / "pythons.jsonl"
+
+    @property
+    def telemetry(self) -> Path:
+        return self.root / "telemetry.jsonl"
+
+    @property
+    def supervisor(self) -> Path:
+        return self.root / "supervisor.json"
+
+    @property
+    def outcome(self) -> Path:
+        return self.root / "outcome.json"
+
+    @property
+    def output(self) -> Path:
+        return self.root / "output"
+
+    @property
+    def stdout(self) -> Path:
+        return self.root / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.root / "stderr.log"
+
+    def config(self, suffix: str) -> Path:
+        """The training's config for this trial, in the format the training reads."""
+        return self.root / f"config{suffix}"
+
+    def step_records(self) -> list[Path]:
+        return sorted(self.root.glob("steps-*.bin"))
+
+    def step_facts(self) -> list[Path]:
+        return sorted(self.root.glob("steps-*.jsonl"))
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPaths:
+    root: Path
+
+    @property
+    def experiment(self) -> Path:
+        return self.root / "experiment.yaml"
+
+    @property
+    def machine(self) -> Path:
+        return self.root / "machine.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal.jsonl"
+
+    @property
+    def scout_result(self) -> Path:
+        return self.root / "scout.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / ".lock"
+
+    @property
+    def trials(self) -> Path:
+        return self.root / "trials"
+
+    @property
+    def scout(self) -> TrialPaths:
+        return TrialPaths(self.root / "scout")
+
+    def trial(self, number: int) -> TrialPaths:
+        return TrialPaths(self.trials / f"{number:04d}")
+
+    def trial_numbers(self) -> list[int]:
+        if not self.trials.is_dir():
+            return []
+        return sorted(int(p.name) for p in self.trials.iterdir() if re.fullmatch(r"\d{4,}", p.name))
+
+
+def last_study_file(results: Path) -> Path:
+    """Names the study used last in a results folder, for commands without --config."""
+    return results / ".last-study"

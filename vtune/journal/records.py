@@ -1,0 +1,62 @@
+"""A trial record as the public JSON object, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
+from vtune.domain.trial import TrialStatus
+from vtune.journal.files import to_json
+
+SCHEMA = 1
+
+
+def record_to_json(record: TrialRecord) -> dict[str, Any]:
+    """Flat, as the contract names the fields; what cannot be measured yet stands there as null."""
+    flat: dict[str, Any] = {
+        "schema": SCHEMA,
+        "trial": record.trial,
+        "origin": record.origin,
+        "settings": record.settings,
+        "reason": record.reason,
+        "status": str(record.status),
+        "detail": record.detail,
+        "seconds": record.seconds,
+    }
+    flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
+    flat.update({"gpus": [], "vram_peak_bytes": None, "ram_projected_bytes": None, "cache": "unknown"})
+    flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
+    flat.update({"notes": record.notes, "evidence": record.evidence})
+    plain: dict[str, Any] = to_json(flat)
+    return plain
+
+
+def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
+    measured = {f.name: item[f.name] for f in dataclasses.fields(Measurement) if f.name in item}
+    if measured.get("step_time_s"):
+        measured["step_time_s"] = StepTimes(**measured["step_time_s"])
+    if measured.get("samples_per_s_ci95"):
+        measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
+    measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
+    measured["projected"] = Projection(**(measured.get("projected") or {}))
+    return TrialRecord(
+        trial=item["trial"],
+        origin=item["origin"],
+        settings=item["settings"],
+        reason=item["reason"],
+        status=TrialStatus(item["status"]),
+        detail=item["detail"],
+        seconds=item["seconds"],
+        measurement=Measurement(**measured),
+        diagnosis=Diagnosis(
+            bottleneck=item["bottleneck"],
+            verdict=item.get("verdict", ""),
+            why=tuple(item.get("why", ())),
+            next=tuple(item.get("next", ())),
+            headroom=item.get("headroom"),
+        ),
+        notes=tuple(item.get("notes", ())),
+        evidence=item.get("evidence", {}),
+    )

@@ -1,0 +1,120 @@
+"""Reading what the worker wrote in a trial's folder, while it runs or afterwards (docs/decisions/0002)."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from vtune.domain.events import Backward, BatchDelivered, BatchLoaded, Event, Fact, OptimizerStepped
+from vtune.journal.files import complete_lines
+from vtune.journal.paths import TrialPaths
+
+MAGIC = b"VTUNEREC"
+HEADER = struct.Struct("<8sII")
+RECORD = struct.Struct("<BBHIqdddII")
+VERSION = 1
+# More than any window needs; a script that loads thousands of batches a second must not fill our memory.
+MAX_BYTES_AT_ONCE = 16 * 2**20
+
+
+class StepLog:
+    """Grows with the files. `refresh` reads only what was added since the last call."""
+
+    def __init__(self, folder: TrialPaths) -> None:
+        self._folder = folder
+        self._read_up_to: dict[Path, int] = {}
+        self.loaded: list[BatchLoaded] = []
+        self.delivered: list[BatchDelivered] = []
+        self.backwards: list[Backward] = []
+        self.steps: list[OptimizerStepped] = []
+        self.facts: list[Fact] = []
+
+    def refresh(self) -> bool:
+        """True when something was added."""
+        before = (len(self.loaded), len(self.delivered), len(self.backwards), len(self.steps), len(self.facts))
+        for path in self._folder.step_facts():
+            self._read_facts(path)
+        for path in self._folder.step_records():
+            self._read_records(path)
+        return before != (len(self.loaded), len(self.delivered), len(self.backwards), len(self.steps), len(self.facts))
+
+    def facts_named(self, *names: str) -> list[Fact]:
+        return [fact for fact in self.facts if fact.name in names]
+
+    def _new_bytes(self, path: Path, start: int) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                file.seek(start)
+                return file.read(MAX_BYTES_AT_ONCE)
+        except FileNotFoundError:
+            return b""
+
+    def _read_facts(self, path: Path) -> None:
+        start = self._read_up_to.get(path, 0)
+        text = self._new_bytes(path, start)
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_up_to[path] = start + len(whole)
+        pid = _pid_of(path)
+        for item in complete_lines(whole):
+            name, t_s = item.pop("fact", None), item.pop("t", None)
+            if isinstance(name, str) and isinstance(t_s, (int, float)):
+                self.facts.append(Fact(pid=pid, t_s=float(t_s), name=name, data=item))
+
+    def _read_records(self, path: Path) -> None:
+        start = self._read_up_to.get(path, 0)
+        if start == 0:
+            header = self._new_bytes(path, 0)[: HEADER.size]
+            if len(header) < HEADER.size:
+                return
+            magic, version, size = HEADER.unpack(header)
+            if magic != MAGIC or version != VERSION or size != RECORD.size:
+                self._read_up_to[path] = 2**62  # another writer's file: never look again
+                return
+            start = HEADER.size
+        text = self._new_bytes(path, start)
+        whole = len(text) - len(text) % RECORD.size
+        self._read_up_to[path] = start + whole
+        for event in _events(_pid_of(path), text[:whole]):
+            match event:
+                case BatchLoaded():
+                    self.loaded.append(event)
+                case BatchDelivered():
+                    self.delivered.append(event)
+                case Backward():
+                    self.backwards.append(event)
+                case OptimizerStepped():
+                    self.steps.append(event)
+
+
+def _pid_of(path: Path) -> int:
+    found = re.fullmatch(r"steps-(\d+)\.(?:bin|jsonl)", path.name)
+    return int(found.group(1)) if found else -1
+
+
+def _events(pid: int, text: bytes) -> Iterable[Event]:
+    for kind, flags, source, group, index, a, b, c, n1, n2 in RECORD.iter_unpack(text):
+        match kind:
+            case 1:
+                yield BatchLoaded(
+                    pid=pid, worker=source, resume=group, index=index, started_s=a, finished_s=b, cpu_s=c, samples=n1
+                )
+            case 2:
+                yield BatchDelivered(
+                    pid=pid,
+                    loader=source,
+                    pass_number=group,
+                    index=index,
+                    asked_s=a,
+                    returned_s=b,
+                    leading=n1,
+                    samples=n2,
+                    main_thread=bool(flags & 1),
+                    nested=bool(flags & 2),
+                    grad=bool(flags & 4),
+                )
+            case 3:
+                yield Backward(pid=pid, number=index, started_s=a, ended_s=b, main_thread=bool(flags & 1))
+            case 4:
+                yield OptimizerStepped(pid=pid, optimizer=source, number=index, ended_s=b, main_thread=bool(flags & 1))

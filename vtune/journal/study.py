@@ -1,0 +1,88 @@
+"""One study open for writing: its folder, its lock, its journal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from vtune.domain.machine import Machine
+from vtune.errors import UsageError
+from vtune.journal.files import dump_json, write_atomically
+from vtune.journal.journal import Journal
+from vtune.journal.paths import StudyPaths, TrialPaths, last_study_file
+
+
+class Study:
+    def __init__(self, paths: StudyPaths) -> None:
+        self.paths = paths
+        self.journal = Journal(paths.journal)
+
+    def next_trial(self) -> int:
+        """Never a number that was used, also by a trial whose vtune died before it could be recorded."""
+        recorded = [record.trial for record in self.journal.read()]
+        return max([0, *recorded, *self.paths.trial_numbers()]) + 1
+
+    def new_trial_folder(self, number: int) -> TrialPaths:
+        folder = self.paths.trial(number)
+        folder.root.mkdir(parents=True)
+        return folder
+
+
+@contextlib.contextmanager
+def open_study(results: Path, name: str, machine: Machine, *, wait: bool = False) -> Iterator[Study]:
+    """Creates the folder if needed, refuses a second vtune and another machine's journal."""
+    paths = StudyPaths(results / name)
+    try:
+        paths.trials.mkdir(parents=True, exist_ok=True)
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to the results folder {results}: {error.strerror}",
+            hint="choose another one with --results DIR",
+        ) from error
+    try:
+        _take(lock, paths, wait=wait)
+        _check_machine(paths, machine)
+        write_atomically(last_study_file(results), name + "\n")
+        yield Study(paths)
+    finally:
+        os.close(lock)  # closing gives the lock back
+
+
+def _take(lock: int, paths: StudyPaths, *, wait: bool) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if not wait:
+                owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+                raise UsageError(
+                    f"study {paths.root.name} is in use by vtune with pid {owner}",
+                    hint="wait for it with --wait, or choose another study with --study NAME",
+                ) from None
+            time.sleep(0.5)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _check_machine(paths: StudyPaths, machine: Machine) -> None:
+    """Two machines never share a journal: their numbers cannot be compared."""
+    try:
+        known = json.loads(paths.machine.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        dump_json(paths.machine, machine)
+        return
+    here = {"host": machine.host, "cpu_model": machine.cpu_model, "cores": machine.cores, "gpus": list(machine.gpus)}
+    there = {key: known.get(key) for key in here}
+    if here != there:
+        changed = ", ".join(f"{key} was {there[key]}, is {here[key]}" for key in here if here[key] != there[key])
+        raise UsageError(
+            f"study {paths.root.name} was measured on another machine ({changed})",
+            hint="start a study of its own with --study NAME",
+        )

@@ -1,0 +1,73 @@
+"""A finished trial's folder, read back whole: what analysis judges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtune.domain.events import ProcessSample, TelemetrySample
+from vtune.domain.trial import TrialOutcome
+from vtune.journal.files import complete_lines
+from vtune.journal.paths import TrialPaths
+from vtune.journal.step_log import StepLog
+
+# Enough for the longest traceback of a framework; the files stay for whoever wants all of it.
+TAIL_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFiles:
+    log: StepLog
+    telemetry: tuple[TelemetrySample, ...]
+    pythons: int
+    stdout_tail: str
+    stderr_tail: str
+
+
+def read_trial_files(folder: TrialPaths) -> TrialFiles:
+    log = StepLog(folder)
+    while log.refresh():
+        pass
+    return TrialFiles(
+        log=log,
+        telemetry=read_telemetry(folder.telemetry),
+        pythons=len(complete_lines(_bytes_of(folder.pythons))),
+        stdout_tail=_tail(folder.stdout),
+        stderr_tail=_tail(folder.stderr),
+    )
+
+
+def read_telemetry(path: Path) -> tuple[TelemetrySample, ...]:
+    return tuple(_sample(item) for item in complete_lines(_bytes_of(path)) if "t_s" in item)
+
+
+def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
+    try:
+        item = json.loads(folder.outcome.read_text(encoding="utf-8"))
+        return TrialOutcome(**{**item, "shm_removed": tuple(item.get("shm_removed", ()))})
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _sample(item: Mapping[str, Any]) -> TelemetrySample:
+    return TelemetrySample(**{**item, "processes": tuple(ProcessSample(**p) for p in item["processes"])})
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _tail(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
