@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from dataclasses import dataclass
 
 from vtune.domain.experiment import Window
@@ -13,6 +12,19 @@ from vtune.domain.trial import TrialOutcome, TrialStatus
 ENOUGH_STEPS = 20
 # With this many steps the time cap leaves a usable, if wide, answer: 18 s a step gives ten of them in three minutes.
 PROVISIONAL_STEPS = 5
+
+# Linux's numbers on every architecture that torch runs on; analysis asks no operating system.
+SIGNAL_NAMES = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
 
 OUT_OF_MEMORY = (
     (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
@@ -89,11 +101,7 @@ def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Tr
 def _how(outcome: TrialOutcome) -> str:
     if outcome.signal is None:
         return f"the training ended with exit code {outcome.exit_code}"
-    try:
-        name = signal.Signals(outcome.signal).name
-    except ValueError:
-        name = f"signal {outcome.signal}"
-    return f"the training was killed by {name}"
+    return f"the training was killed by {SIGNAL_NAMES.get(outcome.signal, f'signal {outcome.signal}')}"
 
 
 def _nothing_seen(seen: Seen, when: str) -> str:

@@ -20,8 +20,10 @@ from vtune.domain.record import Measurement, StepTimes
 
 # Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
 STEADY_STEPS = 20
-# The loader does not sustain a rate if its queue changed by more than this share of what was delivered.
+# A window that lived on the loader's stock: the queue shrank by more than this share of what was delivered …
 STEADY_STOCK_CHANGE = 0.02
+# … while the workers, never waiting for each other, could hardly have kept up with the rate.
+LOADER_MARGIN = 1.1
 STEADY_HALF_WIDTH = 0.10
 
 
@@ -90,7 +92,8 @@ def _with_rates(measured: Measurement, observed: Observed, roles: Roles, regular
     seen_from_main = all(batch.main_thread for w in regular for batch in w.batches)
     wait_s = sum(w.wait_s for w in regular) if seen_from_main else None
     busy_s = None if wait_s is None else total_s - wait_s
-    because = _unsteady_because(observed, roles, regular, rate, interval)
+    loader_rate = _loader_rate(observed, roles, regular, wait_s, samples)
+    because = _unsteady_because(observed, roles, regular, rate, interval, loader_rate)
     return replace(
         measured,
         samples_per_s=rate,
@@ -99,7 +102,7 @@ def _with_rates(measured: Measurement, observed: Observed, roles: Roles, regular
         unsteady_because=because,
         data_wait_fraction=None if wait_s is None else wait_s / total_s,
         compute_samples_per_s=samples / busy_s if busy_s else None,
-        loader_samples_per_s=_loader_rate(observed, roles, regular, wait_s, samples),
+        loader_samples_per_s=loader_rate,
         effective_batch=round(median(counts)),
     )
 
@@ -110,6 +113,7 @@ def _unsteady_because(
     regular: Sequence[StepWindow],
     rate: float,
     interval: tuple[float, float] | None,
+    loader_rate: float | None,
 ) -> str | None:
     if len(regular) < STEADY_STEPS:
         return f"only {len(regular)} steps were measured"
@@ -120,11 +124,11 @@ def _unsteady_because(
     if batches and not all(batch.main_thread for batch in batches):
         return "the batches pass through a thread that vtune cannot see into"
     change = _stock_change(observed, roles, batches)
-    if change is None:
+    if change is None or (loader_rate is None and change < 0):
         return "the loader's workers could not be seen"
-    if abs(change) > STEADY_STOCK_CHANGE * len(batches) and abs(change) > 1:
-        way = "drained" if change < 0 else "filled"
-        return f"the loader's queue {way} by {abs(change)} batches during the window"
+    drained = -change > max(1.0, STEADY_STOCK_CHANGE * len(batches))
+    if drained and loader_rate is not None and loader_rate < LOADER_MARGIN * rate:
+        return f"the loader's queue drained by {-change} batches during the window: its stock hides its pace"
     return None
 
 

@@ -22,6 +22,8 @@ TAIL_BYTES = 32 * 1024
 class TrialFiles:
     log: StepLog
     telemetry: tuple[TelemetrySample, ...]
+    # When the supervisor started the training.
+    started_s: float | None
     pythons: int
     stdout_tail: str
     stderr_tail: str
@@ -34,6 +36,7 @@ def read_trial_files(folder: TrialPaths) -> TrialFiles:
     return TrialFiles(
         log=log,
         telemetry=read_telemetry(folder.telemetry),
+        started_s=_started_s(folder),
         pythons=len(complete_lines(_bytes_of(folder.pythons))),
         stdout_tail=_tail(folder.stdout),
         stderr_tail=_tail(folder.stderr),
@@ -50,6 +53,14 @@ def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
         return TrialOutcome(**{**item, "shm_removed": tuple(item.get("shm_removed", ()))})
     except (OSError, ValueError, TypeError):
         return None
+
+
+def _started_s(folder: TrialPaths) -> float | None:
+    try:
+        started = json.loads(folder.supervisor.read_text(encoding="utf-8"))["started_s"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return float(started) if isinstance(started, (int, float)) else None
 
 
 def _sample(item: Mapping[str, Any]) -> TelemetrySample:

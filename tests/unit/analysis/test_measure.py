@@ -1,0 +1,137 @@
+from pathlib import Path
+
+import pytest
+
+from support.trial_writer import PID, TrialWriter, replay_loader
+from vtune.analysis.measure import Observed, measure, steps_measured
+from vtune.analysis.roles import find_roles
+from vtune.domain.experiment import PlannedRun, Price
+from vtune.journal.step_log import StepLog
+
+
+def observed(writer: TrialWriter) -> Observed:
+    log = StepLog(writer.paths)
+    log.refresh()
+    return Observed(
+        roles=find_roles(log.steps, log.delivered, log.facts),
+        loaded=log.loaded,
+        delivered=log.delivered,
+        facts=log.facts,
+        telemetry=(),
+        started_s=-2.0,
+    )
+
+
+def test_a_loader_bound_training_is_measured_at_its_loaders_rate(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=80, workers=2, prefetch=2, load_s=1.0, compute_s=0.1, batch=4)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(2 * 4 / 1.0, rel=0.02)
+    assert found.data_wait_fraction == pytest.approx(0.8, abs=0.02)
+    assert found.loader_samples_per_s == pytest.approx(8.0, rel=1e-6)
+    assert found.compute_samples_per_s == pytest.approx(4 / 0.1, rel=0.02)
+    assert found.steady
+
+
+def test_a_compute_bound_training_hardly_waits(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=80, workers=2, prefetch=2, load_s=0.1, compute_s=0.5)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(4.0, rel=0.01)
+    assert found.data_wait_fraction == pytest.approx(0.0, abs=0.01)
+    assert found.steady
+
+
+def test_a_window_that_drains_the_stock_of_a_slow_first_step_is_not_called_steady(tmp_path: Path) -> None:
+    # 6 workers × 8 in advance: 48 batches lie ready after the first step, more than the loader makes up for in 50.
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=70, workers=6, prefetch=8, load_s=0.9, compute_s=0.1, first_step_s=30.0)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert not found.steady
+    assert found.unsteady_because is not None
+
+
+def test_the_stock_is_not_measured(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=60, workers=4, prefetch=2, load_s=1.0, compute_s=0.1, first_step_s=10.0)
+    # 59 windows between 60 steps; 8 batches of stock are dropped.
+    assert steps_measured(observed(writer)) == 59 - 8
+
+
+def test_unknown_stays_none(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    found = measure(observed(writer), PlannedRun(epochs=3), None)
+    assert found.samples_per_s is None and found.projected.run_s is None and found.steps_measured == 0
+
+
+def test_an_epoch_boundary_is_measured_apart_from_the_steps(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    now = 0.0
+    for number in range(3):
+        writer.begin_pass(number=number, workers=0, length=30)
+        for j in range(30):
+            restart = 5.0 if number and j == 0 else 0.0
+            writer.deliver(now + restart / 2, now + restart + 0.05, j, pass_number=number)
+            now += restart + 0.1
+            writer.step(now)
+    found = measure(observed(writer), PlannedRun(epochs=10), None)
+    assert found.samples_per_s == pytest.approx(20.0, rel=0.01)
+    assert found.epoch_restart_s == pytest.approx(5.0, rel=0.01)
+    assert found.samples_per_epoch == 60
+    assert found.projected.epoch_s == pytest.approx(3.0 + 5.0, rel=0.01)
+
+
+def test_iterations_bound_the_epoch_when_the_config_says_so(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=80, workers=2, prefetch=2, load_s=0.1, compute_s=0.5, batch=2)
+    planned = PlannedRun(epochs=32, iterations_per_epoch=4000)
+    found = measure(observed(writer), planned, Price(per_hour=3.6))
+    assert (found.samples_per_epoch, found.epoch_bound_by) == (8000, "iterations")
+    assert found.projected.epoch_s == pytest.approx(2000, rel=0.01)
+    assert found.projected.run_s == pytest.approx(64000, rel=0.01)
+    assert found.projected.cost == pytest.approx(64.0, rel=0.01)
+
+
+def test_accumulation_counts_all_micro_batches_of_a_step(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=0, length=400)
+    for step in range(40):
+        for micro in range(4):
+            writer.deliver(step + micro * 0.2, step + micro * 0.2 + 0.1, step * 4 + micro)
+        writer.step(step + 1.0)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.effective_batch == 8
+    assert found.samples_per_s == pytest.approx(8.0)
+
+
+def test_a_loader_iterated_in_a_thread_has_no_visible_wait(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=0)
+    for j in range(60):
+        writer.deliver(j, j + 0.9, j, flags=4)
+        writer.step(j + 1.0)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(2.0)
+    assert found.data_wait_fraction is None and found.compute_samples_per_s is None
+    assert not found.steady
+
+
+def test_the_ranks_of_a_distributed_run_add_up(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    for pid in (PID, PID + 1):
+        writer.hello(pid)
+        writer.loader(pid=pid)
+        writer.begin_pass(workers=0, pid=pid)
+        for j in range(60):
+            writer.deliver(j, j + 0.5, j, pid=pid)
+            writer.step(j + 1.0, pid=pid)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(4.0)
+    assert found.effective_batch == 4

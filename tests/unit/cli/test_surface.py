@@ -1,0 +1,43 @@
+"""The CLI's surface, frozen: a change here is a decision with a reason."""
+
+from __future__ import annotations
+
+import typer
+
+from support.cli import vtune
+from vtune.cli.main import app
+
+SURFACE = {
+    "probe": {
+        "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--trial-time", "--startup-time",
+        "--vram-limit", "--ram-limit", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+    },
+}  # fmt: skip
+
+
+def test_the_commands_and_their_options_are_those_promised() -> None:
+    group = typer.main.get_command(app)
+    found = {
+        name: {text for parameter in command.params for text in parameter.opts if text.startswith("-")} - {"--help"}
+        for name, command in group.commands.items()
+    }
+    assert found == SURFACE
+
+
+def test_a_misspelt_option_is_a_usage_error_with_the_right_one() -> None:
+    said = vtune("probe", "--stpes", "5")
+    assert said.code == 2
+    assert "--stpes" in said.stderr and "--steps" in said.stderr and "hint:" in said.stderr
+    assert said.stdout == ""
+
+
+def test_with_json_an_error_is_one_object() -> None:
+    said = vtune("probe", "--json", "--stpes", "5")
+    assert said.code == 2
+    assert set(said.json) == {"error", "hint", "exit_code"} and said.json["exit_code"] == 2
+
+
+def test_a_double_dash_protects_the_trainings_own_options() -> None:
+    said = vtune("probe", "--dry-run", "--json", "--", "python", "-c", "pass", "--json", "--steps", "x")
+    assert said.code == 0
+    assert said.json["command"][-3:] == ["--json", "--steps", "x"]

@@ -1,0 +1,82 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.records import a_record
+from vtune.domain.machine import Machine
+from vtune.errors import UsageError
+from vtune.journal.journal import Journal
+from vtune.journal.records import record_from_json, record_to_json
+from vtune.journal.study import open_study
+
+MACHINE = Machine(host="a", kernel="6", cpu_model="x", cores=2.0, ram_bytes=2**30, shm_bytes=2**20)
+
+
+def test_a_record_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(a_record(trial=1))
+    journal.append(a_record(trial=2))
+    assert journal.read() == [a_record(trial=1), a_record(trial=2)]
+
+
+def test_the_json_has_every_field_of_the_contract_with_null_for_unknown() -> None:
+    plain = record_to_json(replace(a_record(trial=7), measurement=type(a_record(trial=7).measurement)()))
+    promised = {
+        "trial", "origin", "settings", "reason", "status", "detail", "samples_per_s", "samples_per_s_ci95",
+        "steps_measured", "seconds", "steady", "step_time_s", "data_wait_fraction", "compute_samples_per_s",
+        "loader_samples_per_s", "first_batch_s", "epoch_restart_s", "samples_per_s_whole_run", "gpus",
+        "vram_peak_bytes", "ram_peak_bytes", "ram_projected_bytes", "shm_peak_bytes", "workers_rss_bytes", "cache",
+        "projected", "bottleneck", "effective_batch", "samples_per_epoch",
+    }  # fmt: skip
+    assert promised <= set(plain)
+    assert plain["samples_per_s"] is None and plain["gpus"] == [] and plain["vram_peak_bytes"] is None
+    assert plain["projected"] == {"epoch_s": None, "run_s": None, "cost": None}
+
+
+@pytest.mark.parametrize("keep", [1, 20, -2])
+def test_a_torn_last_line_is_dropped_and_does_not_swallow_the_next(tmp_path: Path, keep: int) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(a_record(trial=1))
+    whole = journal_bytes = (tmp_path / "journal.jsonl").read_bytes()
+    (tmp_path / "journal.jsonl").write_bytes(whole + journal_bytes[:keep])
+    assert [r.trial for r in journal.read()] == [1]
+    journal.append(a_record(trial=3))
+    assert [r.trial for r in journal.read()] == [1, 3]
+
+
+def test_a_newer_field_is_ignored_and_a_missing_one_is_unknown() -> None:
+    plain = json.loads(json.dumps(record_to_json(a_record(trial=1))))
+    plain["invented_later"] = 1
+    del plain["shm_peak_bytes"]
+    assert record_from_json(plain).measurement.shm_peak_bytes is None
+
+
+def test_a_second_vtune_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+    import os
+
+    with open_study(tmp_path, "s", MACHINE), pytest.raises(UsageError, match=f"pid {os.getpid()}") as refused:
+        with open_study(tmp_path, "s", MACHINE):
+            pass
+    assert "--wait" in (refused.value.hint or "")
+
+
+def test_a_journal_of_another_machine_is_refused_with_what_differs(tmp_path: Path) -> None:
+    with open_study(tmp_path, "s", MACHINE):
+        pass
+    with pytest.raises(UsageError, match="cores was 2.0, is 12.0"), open_study(tmp_path, "s", replace(MACHINE, cores=12.0)):
+        pass
+
+
+def test_a_trial_number_is_never_used_twice_even_if_its_vtune_died(tmp_path: Path) -> None:
+    with open_study(tmp_path, "s", MACHINE) as study:
+        study.journal.append(a_record(trial=1))
+        study.new_trial_folder(4)
+        assert study.next_trial() == 5
+
+
+def test_an_unwritable_results_folder_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"), open_study(tmp_path / "file", "s", MACHINE):
+        pass

@@ -1,0 +1,56 @@
+"""What was asked: a config, a command, or the study used last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vtune.config.command_line import CommandLine
+from vtune.config.load import experiment_from_command, load_experiment
+from vtune.config.program import resolve_program
+from vtune.domain.experiment import Experiment
+from vtune.errors import UsageError
+from vtune.journal.paths import StudyPaths, last_study_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    experiment: Experiment
+    # One line each for stderr: what was decided without being asked.
+    notes: tuple[str, ...] = ()
+
+
+def asked_experiment(config: str | None, command: Sequence[str] | None, typed: CommandLine, results: Path) -> Asked:
+    notes = []
+    if config is not None and command:
+        raise UsageError(
+            f"both --config {config} and a command were given",
+            hint="give one of them; a config names its own command in vtune.command",
+        )
+    if command:
+        experiment = experiment_from_command(command, overrides=typed)
+    elif config is not None:
+        experiment = load_experiment(config, overrides=typed)
+    else:
+        study = _last_study(results, typed.study)
+        notes.append(f"going on with study {study.root.name} in {results}")
+        experiment = load_experiment(str(study.experiment), overrides=replace(typed, study=study.root.name))
+    program, note = resolve_program(experiment.workload.command, experiment.workload.cwd, experiment.workload.env)
+    if note is not None:
+        notes.append(note)
+    return Asked(
+        experiment=replace(experiment, workload=replace(experiment.workload, command=program)), notes=tuple(notes)
+    )
+
+
+def _last_study(results: Path, named: str | None) -> StudyPaths:
+    try:
+        name = named or last_study_file(results).read_text(encoding="utf-8").strip()
+    except OSError:
+        name = ""
+    study = StudyPaths(results / name)
+    if name and study.experiment.is_file():
+        return study
+    what = f"there is no study {name} in {results}" if name else f"no training was named, and {results} holds no study"
+    raise UsageError(what, hint="vtune probe --config FILE, or vtune probe -- python train.py")

@@ -1,0 +1,48 @@
+"""Exit codes, and errors as people and programs read them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import traceback
+from typing import Any
+
+from vtune.domain.trial import TrialStatus
+
+DONE, USAGE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 2, 4, 5, 70, 130
+
+OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)
+
+
+def exit_code_of(status: TrialStatus) -> int:
+    """Of a command that ran one trial."""
+    if status is TrialStatus.COMPLETED:
+        return DONE
+    if status is TrialStatus.INTERRUPTED:
+        return INTERRUPTED
+    return NOT_FEASIBLE if status in OVER_A_LIMIT else TRAINING_FAILED
+
+
+def report_error(message: str, hint: str | None, exit_code: int, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"error": message, "hint": hint, "exit_code": exit_code})
+    else:
+        print(f"error: {message}", file=sys.stderr)
+        if hint:
+            print(f"\nhint: {hint}", file=sys.stderr)
+    return exit_code
+
+
+def report_defect(error: BaseException, *, as_json: bool) -> int:
+    """A traceback is for whoever mends vtune: it goes to a file, its address to the user."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="vtune-defect-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        traceback.print_exception(error, file=file)
+    message = f"a defect of vtune: {type(error).__name__}: {error}"
+    return report_error(message, f"please report it with the traceback in {file.name}", DEFECT, as_json=as_json)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))

@@ -1,0 +1,79 @@
+"""Progress on stderr: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent
+from vtune.reporting.numbers import bytes_, harmless, rate, seconds
+
+# Redrawing costs time on the cores that are being measured.
+REFRESHES_PER_S = 2
+
+
+class Progress:
+    """Receives the loop's events. Shows a provisional answer after a few steps: nobody waits in the dark."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._said_provisional = False
+        self._heading = ""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_live()
+
+    def __call__(self, event: TuningEvent) -> None:
+        match event:
+            case TrialStarted():
+                self._start(event)
+            case TrialProgress():
+                self._show(event)
+            case TrialFinished():
+                self._stop_live()
+
+    def _start(self, event: TrialStarted) -> None:
+        self._stop_live()
+        self._said_provisional = False
+        spec = event.spec
+        self._heading = "scout" if event.scout else f"trial {spec.trial}"
+        command = harmless(" ".join(spec.command), 160)
+        self._console.print(Text(f"{self._heading}: {spec.reason}"), Text(f"  {command}", style="dim"), sep="\n")
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def _show(self, event: TrialProgress) -> None:
+        if self._live is not None:
+            self._live.update(Text(self._line(event)), refresh=True)
+        elif event.provisional is not None and event.provisional.samples_per_s and not self._said_provisional:
+            self._said_provisional = True
+            self._console.print(Text(self._line(event)))
+
+    def _line(self, event: TrialProgress) -> str:
+        if event.phase == "starting":
+            return f"{self._heading}: starting the training, {event.seconds:.0f} s"
+        memory = f" · RAM {bytes_(event.ram_bytes)}" if event.ram_bytes else ""
+        head = f"{self._heading}: {event.steps}/{event.steps_wanted} steps, {event.seconds:.0f} s"
+        if event.phase == "ending":
+            return f"{head} · ending the training"
+        seen = event.provisional
+        if seen is None or seen.samples_per_s is None:
+            return head + memory
+        wait = f", waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
+        run = f", whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
+        return f"{head} · so far {rate(seen.samples_per_s)} samples/s{wait}{run}{memory}"
+
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None

@@ -1,0 +1,76 @@
+"""The program: commands put together, errors turned into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from vtune.cli.probe import probe
+from vtune.errors import VtuneError
+from vtune.version import VERSION
+
+app = typer.Typer(
+    name="vtune",
+    help="Makes training runs fast: short, bounded trials of the real training.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"vtune {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def vtune(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(probe)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Every path out of vtune ends here."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json" in own
+    from vtune.cli import exits
+
+    try:
+        code = app(args=list(arguments), prog_name="vtune", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or exits.DONE)
+    except VtuneError as error:
+        return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
+    except typer.TyperException as error:
+        return _report_usage(error, own, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return exits.report_error("interrupted", None, exits.INTERRUPTED, as_json=False)
+    except BrokenPipeError:
+        # The reader of our output left. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.DONE
+    except Exception as error:
+        return exits.report_defect(error, as_json=as_json)
+
+
+def _report_usage(error: typer.TyperException, own: Sequence[str], *, as_json: bool) -> int:
+    from vtune.cli import exits
+
+    message = getattr(error, "format_message", lambda: str(error))()
+    commands = [argument for argument in own if not argument.startswith("-")][:1]
+    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    where = f"vtune {commands[0]} --help" if commands and commands[0] in known else "vtune --help"
+    if not message:  # no arguments at all: the help was shown
+        return exits.USAGE
+    return exits.report_error(message.rstrip("."), f"see {where}", exits.USAGE, as_json=as_json)

@@ -1,0 +1,59 @@
+"""Options that several commands share, with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- CMD...]", help="The training command, as it is, after a double dash."),
+]
+Config = Annotated[
+    str | None,
+    typer.Option("--config", "-c", metavar="FILE", help="Experiment file; a bare name is looked for in configs/ too."),
+]
+StudyName = Annotated[str | None, typer.Option("--study", metavar="NAME", help="Name of the study.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of all studies.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait while another vtune uses the study.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KNOB=VALUE", help="Turn a knob for this run; repeatable.", rich_help_panel="Trial"),
+]
+Steps = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Measured steps (default 50, up to 100 until the interval is narrow).",
+        rich_help_panel="Trial",
+    ),
+]
+Precise = Annotated[
+    bool, typer.Option("--precise", help="Measure up to 300 steps.", rich_help_panel="Trial", show_default=False)
+]
+TrialTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Cap of one trial, start-up apart (default 3m).", rich_help_panel="Trial"),
+]
+StartupTime = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Cap of the time to the first batch (default 10m).", rich_help_panel="Trial"),
+]
+VramLimit = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="For example 76GiB or 95%.", rich_help_panel="Limits")
+]
+RamLimit = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="For example 100GiB or 85%.", rich_help_panel="Limits")
+]
+Allow = Annotated[
+    str | None,
+    typer.Option(metavar="CLASS", help="close or different: knobs that may change results.", rich_help_panel="Limits"),
+]
+PriceOption = Annotated[
+    str | None, typer.Option("--price", metavar="RATE", help="For example 3.67/h.", rich_help_panel="Limits")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; start and write nothing.")]

@@ -1,0 +1,69 @@
+"""--dry-run: what would be started, with nothing started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vtune.domain.effects import Effect, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.experiment import Experiment
+from vtune.journal.files import to_json
+from vtune.knobs.plan import effects_of, needs_scout
+from vtune.reporting.numbers import harmless, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    study: Path
+    experiment: Experiment
+    scout: bool
+    effects: tuple[Effect, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        window = self.experiment.window
+        return {
+            "study": self.study.name,
+            "folder": str(self.study),
+            "trials": 1,
+            "scout": self.scout,
+            "command": list(self.experiment.workload.command),
+            "cwd": str(self.experiment.workload.cwd),
+            "settings": to_json(self.experiment.settings),
+            "effects": [effect_text(effect) for effect in self.effects],
+            "steps": window.steps,
+            "max_steps": window.max_steps,
+            "at_most_s": window.trial_time_s * (2 if self.scout else 1),
+        }
+
+    def as_text(self) -> str:
+        window = self.experiment.window
+        lines = [
+            f"study     {self.study}",
+            f"command   {harmless(' '.join(self.experiment.workload.command))}",
+            f"in        {self.experiment.workload.cwd}",
+            f"window    {window.steps} measured steps, up to {window.max_steps} until the interval is narrow",
+            f"time      at most {seconds(window.trial_time_s)} after its start-up",
+            *(["scout     one short run first, to learn which loader feeds the steps"] if self.scout else []),
+            *(f"turns     {effect_text(effect)}" for effect in self.effects),
+        ]
+        return "\n".join([*lines, "", "nothing was started"])
+
+
+def plan_text(experiment: Experiment, results: Path) -> Plan:
+    return Plan(
+        study=results / experiment.study,
+        experiment=experiment,
+        scout=needs_scout(experiment.settings, experiment),
+        effects=effects_of(experiment.settings, experiment, train_loader="(learnt by the scout run)"),
+    )
+
+
+def effect_text(effect: Effect) -> str:
+    match effect:
+        case SetConfigKey():
+            return f"{'.'.join(effect.path)} = {to_json(effect.value)} in the trial's copy of the config"
+        case SetEnv():
+            return f"{effect.name}={effect.value} in the environment"
+        case SetDataLoaderOption():
+            return f"{effect.option} = {to_json(effect.value)} of the training's loader, from inside"

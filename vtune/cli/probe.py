@@ -1,0 +1,73 @@
+"""`vtune probe`: one bounded trial of the current settings, explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from vtune.cli import options
+
+
+def probe(
+    command: options.Command = None,
+    config: options.Config = None,
+    study: options.StudyName = None,
+    results: options.Results = Path("results"),
+    set_: options.Set = None,
+    steps: options.Steps = None,
+    precise: options.Precise = False,
+    trial_time: options.TrialTime = None,
+    startup_time: options.StartupTime = None,
+    vram_limit: options.VramLimit = None,
+    ram_limit: options.RamLimit = None,
+    allow: options.Allow = None,
+    price: options.PriceOption = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    wait: options.Wait = False,
+) -> None:
+    """Run the training for a short window: where the time goes, what it needs, what the whole run would cost."""
+    from rich.console import Console
+
+    from vtune import api
+    from vtune.cli import exits
+    from vtune.cli.asked import Asked, asked_experiment
+    from vtune.cli.interrupts import terminations_as_interrupts
+    from vtune.cli.live import Progress
+    from vtune.cli.plan_text import plan_text
+    from vtune.config.command_line import CommandLine
+    from vtune.journal.records import record_to_json
+    from vtune.reporting.probe_panel import probe_panel
+
+    typed = CommandLine(
+        study=study,
+        sets=tuple(set_ or ()),
+        steps=steps,
+        precise=precise,
+        trial_time=trial_time,
+        startup_time=startup_time,
+        vram_limit=vram_limit,
+        ram_limit=ram_limit,
+        allow=allow,
+        price=price,
+    )
+    stderr = Console(stderr=True, quiet=quiet, highlight=False)
+    asked: Asked = asked_experiment(config, command, typed, results)
+    for note in asked.notes:
+        stderr.print(note, markup=False)
+    if dry_run:
+        plan = plan_text(asked.experiment, results)
+        exits.print_json(plan.as_json()) if json else print(plan.as_text())
+        return
+    with terminations_as_interrupts(), Progress(stderr) as progress:
+        result = api.probe(asked.experiment, results=results, wait=wait, notify=progress)
+    record = result.record
+    if json:
+        plain = record_to_json(record)
+        told = {name: plain[name] for name in ("verdict", "why", "next", "headroom")}
+        exits.print_json({"study": result.study, "trial": plain, **told})
+    else:
+        Console(highlight=False).print(probe_panel(result.study, record, asked.experiment.price))
+    raise typer.Exit(exits.exit_code_of(record.status))

@@ -1,0 +1,222 @@
+"""One bounded trial: start it, watch it, end it when enough was seen, leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TextIO
+
+from vtune.analysis.estimate import half_width
+from vtune.analysis.measure import Observed, measure, steps_measured
+from vtune.analysis.roles import Roles, find_roles
+from vtune.domain.events import TelemetrySample
+from vtune.domain.experiment import PlannedRun, Price, Window
+from vtune.domain.progress import TrialProgress, TuningEvent
+from vtune.domain.record import Measurement
+from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
+from vtune.execution.engines.engine import Engine, RunningTrial
+from vtune.journal.files import dump_json, to_json, write_atomically
+from vtune.journal.paths import TrialPaths
+from vtune.journal.step_log import StepLog
+from vtune.telemetry.host import HostSampler
+
+Phase = Literal["starting", "loading", "stepping", "ending"]
+
+# New records are read this often: the trial overshoots its window by about as much.
+POLL_S = 0.1
+SAMPLE_S = 0.2
+# Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile.
+PSS_S = 5.0
+PROGRESS_S = 0.5
+# Provisional numbers are shown from here on: the first three of them are dropped as start-up.
+PROVISIONAL_STEPS = 5
+# The interval is narrow enough for the decision between settings.
+NARROW = 0.05
+# Told to stop, a training may be inside a long step or a long `next()`.
+LEAST_GRACE_S = 10.0
+# Ctrl-C is answered within ten seconds, the supervisor's own three for SIGTERM included.
+INTERRUPT_GRACE_S = 5.0
+# No event for this long, and for this many times the slowest step so far, is a hang.
+HANG_S = 120.0
+HANG_STEPS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a trial is measured against while it runs."""
+
+    window: Window
+    planned: PlannedRun
+    price: Price | None = None
+    ram_limit_bytes: int | None = None
+    # Only learn which loader feeds the steps; the numbers are nobody's.
+    scout: bool = False
+
+
+def run_trial(
+    engine: Engine, spec: TrialSpec, folder: TrialPaths, watch: Watch, notify: Callable[[TuningEvent], None]
+) -> TrialOutcome:
+    """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
+    folder.output.mkdir(exist_ok=True)
+    dump_json(folder.spec, spec)
+    with engine.start(spec, folder.root) as trial, open(folder.telemetry, "a", encoding="utf-8") as telemetry:
+        observer = _Observer(spec, folder, watch, trial, telemetry)
+        try:
+            return _follow(trial, observer, notify)
+        except KeyboardInterrupt:
+            # The first Ctrl-C keeps what was measured; a second one leaves through the engine's own cleaning up.
+            observer.ask_to_end("interrupt", grace_s=INTERRUPT_GRACE_S)
+            return _follow(trial, observer, notify)
+
+
+def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEvent], None]) -> TrialOutcome:
+    while True:
+        outcome = trial.poll()
+        now = time.monotonic()
+        observer.look(now)
+        if outcome is not None:
+            return outcome
+        reason = observer.reason_to_end(now)
+        if reason is not None:
+            observer.ask_to_end(reason)
+        if now >= observer.progress_due:
+            notify(observer.progress(now))
+        time.sleep(POLL_S)
+
+
+class _Observer:
+    """The trial as far as its files have told."""
+
+    def __init__(
+        self, spec: TrialSpec, folder: TrialPaths, watch: Watch, trial: RunningTrial, telemetry: TextIO
+    ) -> None:
+        self.started_s = time.monotonic()
+        self.progress_due = self.started_s
+        self._spec, self._folder, self._watch, self._trial = spec, folder, watch, trial
+        self._ending = False
+        self._log = StepLog(folder)
+        self._sampler = HostSampler(trial.pids, trial.own_pids)
+        self._telemetry_file = telemetry
+        self._telemetry: list[TelemetrySample] = []
+        self._sample_due = self.started_s
+        self._pss_due = self.started_s + 1.0
+        self._roles: Roles | None = None
+        self._measured = 0
+        self._first_sign_s: float | None = None
+        self._last_event_s = self.started_s
+        self._estimate: Measurement | None = None
+        self._estimated_at = -1
+
+    def look(self, now: float) -> None:
+        """At the machine on a fixed grid, at the step log whenever it grew."""
+        if now >= self._sample_due:
+            self._sample(now, with_pss=now >= self._pss_due)
+            self._sample_due += SAMPLE_S * (1 + (now - self._sample_due) // SAMPLE_S)
+        if not self._log.refresh():
+            return
+        self._last_event_s = now
+        if self._first_sign_s is None and (self._log.delivered or self._log.backwards or self._log.steps):
+            self._first_sign_s = now
+            self._pss_due = min(self._pss_due, now + 1.0)
+        self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
+        self._measured = steps_measured(self._observed())
+
+    def reason_to_end(self, now: float) -> EndedBy | None:
+        if self._ending:
+            return None
+        window = self._watch.window
+        limit = self._watch.ram_limit_bytes
+        used = self._ram_bytes()
+        if limit is not None and used is not None and used > limit:
+            return "limit"
+        if self._first_sign_s is None:
+            return "startup_time" if now - self.started_s > window.startup_time_s else None
+        if self._enough():
+            return "window"
+        if now - self._first_sign_s > window.trial_time_s:
+            return "trial_time"
+        if now - self._last_event_s > max(HANG_S, HANG_STEPS * self._slowest_step_s()):
+            return "hang"
+        return None
+
+    def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
+        self._ending = True
+        if reason == "window":
+            # The tree is still whole: its memory is read once more.
+            self._sample(time.monotonic(), with_pss=True)
+        write_atomically(self._folder.stop, f"{self._stop_at()}\n")
+        self._trial.end(reason, max(LEAST_GRACE_S, 3 * self._slowest_step_s()) if grace_s is None else grace_s)
+
+    def _sample(self, now: float, with_pss: bool) -> None:
+        if with_pss:
+            self._pss_due = now + PSS_S
+        taken = self._sampler.sample(now, with_pss)
+        self._telemetry.append(taken)
+        self._telemetry_file.write(json.dumps(to_json(taken)) + "\n")
+        self._telemetry_file.flush()
+
+    def progress(self, now: float) -> TrialProgress:
+        self.progress_due = now + PROGRESS_S
+        steps = len(self._roles.steps) if self._roles else 0
+        phase: Phase
+        if self._ending:
+            phase = "ending"
+        elif steps:
+            phase = "stepping"
+        else:
+            phase = "loading" if self._first_sign_s is not None else "starting"
+        return TrialProgress(
+            spec=self._spec,
+            phase=phase,
+            steps=self._measured,
+            steps_wanted=self._watch.window.steps,
+            seconds=now - self.started_s,
+            provisional=self._estimate_now() if steps > PROVISIONAL_STEPS else None,
+            ram_bytes=self._ram_bytes(),
+        )
+
+    def _stop_at(self) -> int:
+        """Ranks must agree on the step they end after: one that none of them can have passed when it reads the file."""
+        if self._roles is None or len(self._roles.ranks) < 2:
+            return 0
+        times = [b.ended_s - a.ended_s for a, b in pairwise(self._roles.steps)]
+        fastest = min(times[-20:], default=1.0)
+        return self._roles.steps[-1].number + 2 + int(1.0 / max(fastest, 1e-3))
+
+    def _slowest_step_s(self) -> float:
+        steps = self._roles.steps if self._roles else ()
+        return max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
+
+    def _enough(self) -> bool:
+        window = self._watch.window
+        if self._measured < window.steps:
+            return False
+        if self._measured >= window.max_steps or self._watch.scout:
+            return True
+        estimate = self._estimate_now()
+        if estimate is None or estimate.samples_per_s is None:
+            return True  # no loader feeds the steps: more of them would not tell more
+        width = half_width(estimate.samples_per_s, estimate.samples_per_s_ci95)
+        return width is not None and width <= NARROW
+
+    def _estimate_now(self) -> Measurement | None:
+        if self._roles is not None and self._estimated_at != self._measured:
+            self._estimated_at = self._measured
+            self._estimate = measure(self._observed(), self._watch.planned, self._watch.price)
+        return self._estimate
+
+    def _observed(self) -> Observed:
+        return Observed(
+            roles=self._roles,
+            loaded=self._log.loaded,
+            delivered=self._log.delivered,
+            facts=self._log.facts,
+            telemetry=self._telemetry,
+            started_s=self.started_s,
+        )
+
+    def _ram_bytes(self) -> int | None:
+        return next((s.ram_bytes for s in reversed(self._telemetry) if s.ram_bytes is not None), None)

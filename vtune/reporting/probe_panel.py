@@ -1,0 +1,95 @@
+"""What a probe found, for a terminal: the verdict first, then the numbers, why, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from vtune.domain.experiment import Price
+from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialStatus
+from vtune.reporting.numbers import bytes_, harmless, rate, seconds
+
+BAR_CELLS = 24
+
+
+def probe_panel(study: str, record: TrialRecord, price: Price | None) -> RenderableType:
+    completed = record.status is TrialStatus.COMPLETED
+    parts: list[RenderableType] = [Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red")]
+    if completed and record.detail:
+        parts.append(Text(harmless(record.detail)))
+    if record.measurement.step_time_s is not None:
+        parts += [Text(), _numbers(record.measurement, price)]
+    words = record.evidence.get("last_words")
+    if not completed and isinstance(words, (list, tuple)) and words:
+        parts += _section("the training's last words", [str(line) for line in words], bullet="│")
+    parts += _section("why", record.diagnosis.why)
+    parts += _section("next", record.diagnosis.next)
+    parts += _section("note", record.notes)
+    title = Text(f"{study} · trial {record.trial}" + _settings(record))
+    return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
+
+
+def _settings(record: TrialRecord) -> str:
+    shown = [f"{name} {_word(value)}" for name, value in record.settings.items() if value is not None]
+    return " · " + ", ".join(shown) if shown else ""
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else harmless(str(value), 40)
+
+
+def _numbers(measured: Measurement, price: Price | None) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    if measured.samples_per_s is not None:
+        interval = measured.samples_per_s_ci95
+        spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
+        steady = "" if measured.steady else ", not shown to be steady"
+        table.add_row(
+            "rate", f"{rate(measured.samples_per_s)} samples/s{spread}, {measured.steps_measured} steps{steady}"
+        )
+    times = measured.step_time_s
+    if times is not None:
+        table.add_row("step", f"{seconds(times.p50)} median, {seconds(times.p90)} at the 90th percentile")
+    if measured.data_wait_fraction is not None:
+        filled = round(measured.data_wait_fraction * BAR_CELLS)
+        bar = "█" * filled + "░" * (BAR_CELLS - filled)
+        table.add_row("waiting", f"{bar} {measured.data_wait_fraction:.0%} of the time for data")
+    _add_projection(table, measured, price)
+    if measured.ram_peak_bytes is not None:
+        workers = measured.workers_rss_bytes
+        each = f"; loader workers {', '.join(bytes_(w) for w in workers[:8])} resident" if workers else ""
+        table.add_row("RAM", f"{bytes_(measured.ram_peak_bytes)} at its peak{each}")
+    return table
+
+
+def _add_projection(table: Table, measured: Measurement, price: Price | None) -> None:
+    projected = measured.projected
+    if projected.epoch_s is None:
+        table.add_row("projection", "unknown: neither the length of an epoch nor of the run was found")
+        return
+    bound = f" of {measured.samples_per_epoch} samples" if measured.samples_per_epoch else ""
+    text = f"{seconds(projected.epoch_s)} an epoch{bound}"
+    if projected.run_s is not None:
+        text += f", {seconds(projected.run_s)} the whole run"
+        if projected.cost is not None and price is not None:
+            text += f", {price.currency}{projected.cost:,.2f} at {price.currency}{price.per_hour:g} an hour"
+    else:
+        text += " (how many epochs was not found: vtune.run.epochs)"
+    table.add_row("projection", text)
+
+
+def _section(title: str, lines: Sequence[str], bullet: str = "·") -> list[RenderableType]:
+    if not lines:
+        return []
+    grid = Table.grid(padding=(0, 1))
+    for line in lines:
+        grid.add_row(bullet, Text(harmless(line)))
+    return [Text(), Text(title, style="dim"), Padding(grid, (0, 0, 0, 1))]
