@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ def asked_experiment(config: str | None, command: Sequence[str] | None, typed: C
             hint="give one of them; a config names its own command in vtune.command",
         )
     if command:
+        _check_command(command)
         experiment = experiment_from_command(command, overrides=typed)
     elif config is not None:
         experiment = load_experiment(config, overrides=typed)
@@ -42,6 +44,14 @@ def asked_experiment(config: str | None, command: Sequence[str] | None, typed: C
     return Asked(
         experiment=replace(experiment, workload=replace(experiment.workload, command=program)), notes=tuple(notes)
     )
+
+
+def _check_command(command: Sequence[str]) -> None:
+    """A file where a program should stand is a forgotten --config or a forgotten python."""
+    if len(command) == 1 and Path(command[0]).suffix in (".yaml", ".yml", ".json", ".toml"):
+        raise UsageError(f"{command[0]} is no command", hint=f"an experiment file is named by --config {command[0]}")
+    if Path(command[0]).suffix == ".py" and not os.access(command[0], os.X_OK):
+        raise UsageError(f"{command[0]} is no program", hint=f"vtune probe -- python {' '.join(command)}")
 
 
 def _last_study(results: Path, named: str | None) -> StudyPaths:

@@ -44,5 +44,9 @@ def report_defect(error: BaseException, *, as_json: bool) -> int:
     return report_error(message, f"please report it with the traceback in {file.name}", DEFECT, as_json=as_json)
 
 
+def say_how_to_go_on(command: str) -> None:
+    print(f"interrupted: all that was measured is saved; to go on: {command}", file=sys.stderr)
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))

@@ -70,4 +70,7 @@ def probe(
         exits.print_json({"study": result.study, "trial": plain, **told})
     else:
         Console(highlight=False).print(probe_panel(result.study, record, asked.experiment.price))
-    raise typer.Exit(exits.exit_code_of(record.status))
+    code = exits.exit_code_of(record.status)
+    if code == exits.INTERRUPTED:
+        exits.say_how_to_go_on(f"vtune probe --study {result.study} --results {results}")
+    raise typer.Exit(code)

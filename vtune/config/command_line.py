@@ -1,0 +1,91 @@
+"""What was typed beside the config: raw texts in, checked values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from vtune.config.problems import Problem
+from vtune.config.quantities import (
+    parse_allow,
+    parse_count,
+    parse_duration,
+    parse_limit,
+    parse_price,
+    parse_study,
+)
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Limit, Numerics, Price
+from vtune.errors import UsageError
+from vtune.knobs.settings import parse_assignment
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLine:
+    """As typed; None is not typed."""
+
+    study: str | None = None
+    sets: tuple[str, ...] = ()
+    steps: int | str | None = None
+    precise: bool = False
+    trial_time: str | None = None
+    startup_time: str | None = None
+    vram_limit: str | None = None
+    ram_limit: str | None = None
+    allow: str | None = None
+    price: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    study: str | None
+    settings: dict[str, Scalar] = field(default_factory=dict)
+    steps: int | None
+    precise: bool
+    trial_time_s: float | None
+    startup_time_s: float | None
+    vram: Limit | None
+    ram: Limit | None
+    allow: Numerics | None
+    price: Price | None
+
+
+def read_command_line(typed: CommandLine, problems: list[Problem]) -> Asked:
+    def read(option: str, text: object, parse: Callable[[object], T]) -> T | None:
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            problems.append(Problem(message=f"{option} {error}"))
+            return None
+
+    return Asked(
+        study=read("--study", typed.study, parse_study),
+        settings=_settings(typed.sets, problems),
+        steps=read("--steps", typed.steps, parse_count),
+        precise=typed.precise,
+        trial_time_s=read("--trial-time", typed.trial_time, parse_duration),
+        startup_time_s=read("--startup-time", typed.startup_time, parse_duration),
+        vram=read("--vram-limit", typed.vram_limit, parse_limit),
+        ram=read("--ram-limit", typed.ram_limit, parse_limit),
+        allow=read("--allow", typed.allow, parse_allow),
+        price=read("--price", typed.price, parse_price),
+    )
+
+
+def _settings(sets: tuple[str, ...], problems: list[Problem]) -> dict[str, Scalar]:
+    settings: dict[str, Scalar] = {}
+    for text in sets:
+        try:
+            name, value = parse_assignment(text)
+        except UsageError as error:
+            problems.append(Problem(message=f"--set {text}: {error.message}", hint=error.hint))
+            continue
+        if name in settings:
+            problems.append(Problem(message=f"--set {text}: {name} is set twice"))
+        settings[name] = value
+    return settings

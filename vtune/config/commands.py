@@ -1,0 +1,196 @@
+"""A training's command: its words, its program, its name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtune.knobs.settings import shown
+from vtune.knobs.spelling import nearest
+
+PYTHON = "{python}"
+CONFIG = "{config}"
+SHELL_WORDS = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"))
+LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "fabric", "lightning", "bash", "env", "srun")
+# Of these only the script behind them says what is trained.
+LAUNCHER_MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
+_PYTHON_NAME = re.compile(r"(?:python|pypy)[0-9.]*t?")
+_TAKES_VALUE = frozenset(("-W", "-X", "--check-hash-based-pycs"))
+_FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]+)(?P<value>=.*)?", re.DOTALL)
+_OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One `--name value`, `--name=value` or `name=value` of a command."""
+
+    # Without dashes in front, _ for -.
+    name: str
+    value: str
+    position: int
+    # What stands before the value in the same word.
+    prefix: str
+    # The flag or key in the user's spelling.
+    typed: str
+
+
+def parse_command(value: object) -> tuple[str, ...]:
+    """From a file: text is split as a shell would, without a shell; a list is taken as it is."""
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words ({error}), got {shown(value)}") from None
+        shell = next((word for word in words if word in SHELL_WORDS), None)
+        if shell is not None:
+            raise ValueError(f'holds "{shell}", but there is no shell; use a script, or ["bash", "-c", "..."]')
+    elif isinstance(value, list):
+        words = [_word(item) for item in value]
+    else:
+        raise ValueError(f"must be text or a list of words, got {shown(value)}")
+    if not words or not words[0]:
+        raise ValueError("is empty")
+    if any("\0" in word for word in words):
+        raise ValueError("holds a NUL character")
+    return tuple(words)
+
+
+def named_arguments(command: Sequence[str]) -> Iterator[Argument]:
+    for position in range(1, len(command)):
+        word = command[position]
+        flag = _FLAG.fullmatch(word)
+        override = None if flag else _OVERRIDE.fullmatch(word)
+        if flag and flag["value"] is not None:
+            prefix = word[: len(word) - len(flag["value"]) + 1]
+            yield Argument(
+                name=_plain(flag["name"]), value=flag["value"][1:], position=position, prefix=prefix, typed=prefix[:-1]
+            )
+        elif flag and position + 1 < len(command) and not command[position + 1].startswith("-"):
+            yield Argument(
+                name=_plain(flag["name"]), value=command[position + 1], position=position + 1, prefix="", typed=word
+            )
+        elif override:
+            prefix = word[: len(word) - len(override["value"])]
+            yield Argument(
+                name=override["name"], value=override["value"], position=position, prefix=prefix, typed=prefix[:-1]
+            )
+
+
+def is_python(program: str) -> bool:
+    return program == PYTHON or _PYTHON_NAME.fullmatch(os.path.basename(program)) is not None
+
+
+def script_of(command: Sequence[str]) -> tuple[str | None, str | None]:
+    """(script, module) that a Python command runs; (None, None) for -c, stdin and other programs."""
+    if not is_python(command[0]):
+        return None, None
+    words = iter(command[1:])
+    for word in words:
+        if word in ("-c", "-") or word.startswith("-c"):
+            return None, None
+        if word.startswith("-m"):
+            return None, word[2:] or next(words, None)
+        if word in _TAKES_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word, None
+    return None, None
+
+
+def study_name_of_command(command: Sequence[str]) -> str:
+    digits = hashlib.sha256("\0".join(command).encode(errors="surrogateescape")).hexdigest()[:6]
+    return f"{study_name(_what_runs(command), longest=64 - 1 - len(digits))}-{digits}"
+
+
+def study_name(text: str, *, longest: int = 64) -> str:
+    # No dash or dot in front: it would read as an option, or hide the folder.
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:longest].rstrip("-.") or "study"
+
+
+def use_placeholder(command: Sequence[str], config: Path, cwd: Path) -> tuple[str, ...]:
+    """A command that names the config's own path gets {config} in its place."""
+
+    def replaced(word: str) -> str:
+        prefix, equals, value = word.rpartition("=")
+        for head, path in ((prefix + equals, value), ("", word)):
+            if path and os.path.basename(path) == config.name and _same_file(cwd / path, config):
+                return head + CONFIG
+        return word
+
+    return (command[0], *map(replaced, command[1:]))
+
+
+def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[str, str | None] | None:
+    """(message, hint) when the program or the Python script that it runs cannot be started."""
+    program = command[0]
+    if program == PYTHON:
+        pass
+    elif "/" in program:
+        path = cwd / program
+        if not path.exists():
+            return f"there is no program {shown(program)} in {cwd}", None
+        if path.is_dir():
+            return f"{shown(program)} is a directory, not a program", None
+        if not os.access(path, os.X_OK):
+            python = f"put python in front: python {program}" if path.suffix == ".py" else f"chmod +x {path}"
+            return f"{shown(program)} is not executable", python
+    elif shutil.which(program, path=search_path(env)) is None and program not in ("python", "python3"):
+        return f"there is no program {shown(program)} on the PATH", _program_hint(program, cwd)
+    script, _ = script_of(command)
+    if script is not None and CONFIG not in script and not (cwd / script).exists():
+        meant = nearest(script, [entry.name for entry in cwd.glob("*.py")])
+        return f"there is no script {shown(script)} in {cwd}", f"did you mean {meant}?" if meant else None
+    return None
+
+
+def search_path(env: Mapping[str, str]) -> str | None:
+    return env.get("PATH", os.environ.get("PATH"))
+
+
+def _program_hint(program: str, cwd: Path) -> str | None:
+    if (cwd / program).is_file():
+        return f"put python in front: python {program}" if program.endswith(".py") else f"write ./{program}"
+    if re.fullmatch(r"[A-Za-z_]\w*=.*", program):
+        return "variables go into vtune.env, or in front of vtune itself"
+    if " " in program:
+        return "write the words of the command apart, not as one quoted text"
+    meant = nearest(program, LAUNCHERS)
+    return f"did you mean {meant}?" if meant else None
+
+
+def _what_runs(command: Sequence[str]) -> str:
+    script, module = script_of(command)
+    if module is not None and module not in LAUNCHER_MODULES:
+        return module.removesuffix(".__main__").rpartition(".")[2]
+    if script is not None:
+        return Path(script).stem
+    for word in command[1:]:
+        if word.endswith(".py"):
+            return Path(word).stem
+    return "python" if command[0] == PYTHON else os.path.basename(command[0])
+
+
+def _word(item: object) -> str:
+    if isinstance(item, str):
+        return item
+    # A float may not be what was typed (0.10), a bool never is (yes).
+    if isinstance(item, int) and not isinstance(item, bool):
+        return str(item)
+    raise ValueError(f"must be a list of words, got {shown(item)} in it; put it in quotes")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_")

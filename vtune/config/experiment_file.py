@@ -1,0 +1,63 @@
+"""`experiment.yaml` of a study: what was asked, loadable again with --config from anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vtune.config.quantities import duration_text, price_text
+from vtune.config.trial_config import dump_yaml, write_text_atomically
+from vtune.domain.experiment import Experiment, PlannedRun
+from vtune.errors import UsageError
+
+HEADER = "# What was asked of this study; written by vtune, and an experiment file like any other.\n"
+
+
+def write_experiment(experiment: Experiment, target: Path) -> None:
+    text = dump_yaml({"vtune": _section(experiment)})
+    if text is None:
+        raise UsageError(f"{target} cannot be written: a word of the command does not survive YAML")
+    write_text_atomically(target, HEADER + text)
+
+
+def _section(experiment: Experiment) -> dict[str, Any]:
+    workload, window = experiment.workload, experiment.window
+    limits = {"vram": experiment.limits.vram, "ram": experiment.limits.ram}
+    section: dict[str, Any] = {
+        "command": list(workload.command),
+        "config": None if workload.config_path is None else str(workload.config_path.absolute()),
+        "cwd": str(workload.cwd.absolute()),
+        "study": experiment.study,
+        "env": dict(workload.env),
+        "limits": {name: limit.text for name, limit in limits.items() if limit is not None},
+        "window": {
+            "steps": window.steps,
+            "max_steps": window.max_steps,
+            "trial_time": duration_text(window.trial_time_s),
+            "startup_time": duration_text(window.startup_time_s),
+        },
+        "run": _stated(experiment.planned_run),
+        "price": None if experiment.price is None else price_text(experiment.price),
+        "allow": experiment.allow.lower(),
+        "knobs": {
+            binding.name: {
+                **({"key": ".".join(binding.key)} if binding.key is not None else {}),
+                **({"values": list(binding.values)} if binding.values else {}),
+            }
+            for binding in experiment.knobs
+        },
+        "settings": dict(experiment.settings),
+    }
+    return {key: value for key, value in section.items() if value not in (None, {})}
+
+
+def _stated(run: PlannedRun) -> dict[str, int]:
+    """Only what the user stated: the rest is found again where it stands, and says so."""
+    values = {
+        "epochs": run.epochs if (run.epochs_source or "").startswith("vtune.run") else None,
+        "iterations_per_epoch": (
+            run.iterations_per_epoch if (run.iterations_source or "").startswith("vtune.run") else None
+        ),
+        "samples_per_epoch": run.samples_per_epoch,
+    }
+    return {name: value for name, value in values.items() if value is not None}

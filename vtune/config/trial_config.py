@@ -1,0 +1,162 @@
+"""A trial's copy of the training's config: the same values but for the changes, and no `vtune:` section."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Workload
+from vtune.errors import UsageError
+
+SECTION = "vtune"
+Changes = Mapping[tuple[str, ...], Scalar]
+
+
+def write_trial_config(workload: Workload, changes: Changes, target: Path) -> None:
+    """Refuses to write what would not read back as meant."""
+    if workload.config is None:
+        raise UsageError("the training has no config to be copied", hint="name it in vtune.config")
+    source = workload.config_path
+    suffix = "" if source is None else source.suffix.lower()
+    if suffix == ".toml":
+        write_text_atomically(target, _toml(source, changes))
+        return
+    wanted: Mapping[str, Any] = workload.config
+    for path, value in changes.items():
+        wanted = _with_value(wanted, path, value)
+    if suffix == ".json":
+        dumped = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
+        text = dumped if same_values(json.loads(dumped), wanted) else None
+    else:
+        text = _spliced(source, wanted, changes) or dump_yaml(wanted)
+    if text is None:
+        raise UsageError(
+            f"the config {source} cannot be copied: it would read back with other values",
+            hint="this is a defect of vtune; please report it with the config",
+        )
+    write_text_atomically(target, text)
+
+
+def dump_yaml(data: Mapping[str, Any]) -> str | None:
+    """Text that reads back as `data`, or None."""
+    # PyYAML writes a few characters (U+0085) in a way that it reads as others; escaped they are safe.
+    for as_they_are in (True, False):
+        # A width without end: folded lines read back the same, but nobody finds them again.
+        text: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=as_they_are, width=2**31)
+        with contextlib.suppress(yaml.YAMLError):
+            if same_values(yaml.safe_load(text), dict(data)):
+                return text
+    return None
+
+
+def write_text_atomically(target: Path, text: str) -> None:
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="")
+        beside.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def same_values(one: object, other: object) -> bool:
+    """Equal in value and type, and in the order of keys; NaN equals itself. Shared parts are compared once."""
+    compared: set[tuple[int, int]] = set()
+
+    def same(a: object, b: object) -> bool:
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, dict | list):
+            if (id(a), id(b)) in compared:
+                return True
+            compared.add((id(a), id(b)))
+        if isinstance(a, dict) and isinstance(b, dict):
+            return [_typed(key) for key in a] == [_typed(key) for key in b] and all(same(a[key], b[key]) for key in a)
+        if isinstance(a, list) and isinstance(b, list):
+            return len(a) == len(b) and all(map(same, a, b))
+        return a == b or (a != a and b != b)
+
+    return same(one, other)
+
+
+def _typed(key: object) -> tuple[type, object]:
+    return type(key), key
+
+
+def _with_value(config: Mapping[str, Any], path: tuple[str, ...], value: Scalar) -> dict[str, Any]:
+    """A new mapping along the path only: anchors share mappings between sections, and others must not change."""
+    key, rest = path[0], path[1:]
+    if not rest:
+        return {**config, key: value}
+    inner = config.get(key)
+    return {**config, key: _with_value(inner if isinstance(inner, Mapping) else {}, rest, value)}
+
+
+def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Changes) -> str | None:
+    """The file's own text with the section cut out and the changed scalars replaced: a training whose reader is not
+    PyYAML (YAML 1.2, interpolations) then reads all the rest as before. None when that does not give what is wanted."""
+    try:
+        text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if not isinstance(root, yaml.MappingNode) or root.flow_style:
+            return None
+        pieces = [_scalar_piece(root, path, value) for path, value in changes.items()]
+        pieces += _section_pieces(root, text)
+        if None in pieces:
+            return None
+        for start, end, new in sorted((piece for piece in pieces if piece is not None), reverse=True):
+            text = text[:start] + new + text[end:]
+        return text if same_values(yaml.safe_load(text), dict(wanted)) else None
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return None
+
+
+def _scalar_piece(root: yaml.MappingNode, path: tuple[str, ...], value: Scalar) -> tuple[int, int, str] | None:
+    node: yaml.Node = root
+    for key in path:
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        found = [part for name, part in node.value if name.value == key]
+        if len(found) != 1:
+            return None
+        node = found[0]
+    # An empty value has no place of its own, and one of several lines no end that a splice could trust.
+    if not isinstance(node, yaml.ScalarNode) or node.end_mark.line != node.start_mark.line or not node.value:
+        return None
+    written: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**31)
+    return node.start_mark.index, node.end_mark.index, written.removesuffix("\n").removesuffix("\n...")
+
+
+def _section_pieces(root: yaml.MappingNode, text: str) -> list[tuple[int, int, str] | None]:
+    """From the section's line to the line of the next key that is the training's."""
+    pieces: list[tuple[int, int, str] | None] = []
+    for position, (key, _) in enumerate(root.value):
+        if key.value != SECTION:
+            continue
+        start = key.start_mark.index - key.start_mark.column
+        if position + 1 < len(root.value):
+            following = root.value[position + 1][0].start_mark
+            pieces.append((start, following.index - following.column, ""))
+        else:
+            pieces.append((start, len(text), ""))
+    return pieces
+
+
+def _toml(source: Path | None, changes: Changes) -> str:
+    if changes:
+        keys = ", ".join(".".join(path) for path in changes)
+        raise UsageError(
+            f"vtune cannot write TOML yet, so it cannot set {keys} in {source}",
+            hint="keep the training's config in YAML or JSON, or set the value in the file itself",
+        )
+    try:
+        return source.read_text(encoding="utf-8") if source is not None else ""
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}") from error

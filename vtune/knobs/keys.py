@@ -1,0 +1,165 @@
+"""Which key of the training's own config a knob is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Experiment
+from vtune.domain.knob import Knob
+from vtune.errors import UsageError
+from vtune.knobs.registry import KNOBS
+from vtune.knobs.settings import check_value
+from vtune.knobs.spelling import nearest
+
+KeyPath = tuple[str, ...]
+
+# A key below one of these belongs to another loader than the training's.
+OTHER_LOADERS = frozenset(
+    ("val", "valid", "validation", "test", "eval", "evaluation", "inference", "infer", "predict", "prediction")
+)
+# Words by which trainings ask for a choice of their own; not a mistake.
+CHOOSES_ITSELF = frozenset(("", "auto", "max", "default", "none", "null"))
+
+
+def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
+    """The user's binding, else a well-known name, else the only key of that name anywhere in the tree."""
+    config = experiment.workload.config
+    for binding in experiment.knobs:
+        if binding.name == knob.name and binding.key is not None:
+            return _bound_key(knob, binding.key, config)
+    if config is None:
+        return None
+    for dotted in knob.config_keys:
+        path = path_of(config, dotted)
+        if path is not None and _fits(knob, value_at(config, path)):
+            return path
+    names = {dotted.rpartition(".")[2] for dotted in knob.config_keys}
+    deeper = [
+        path
+        for path, value in leaves(config)
+        if path[-1] in names and _fits(knob, value) and not any(map(_of_another_loader, path[:-1]))
+    ]
+    return deeper[0] if len(deeper) == 1 else None
+
+
+def current_settings(experiment: Experiment) -> dict[str, Scalar]:
+    """The knobs that the training's config names, with the values it has now."""
+    config = experiment.workload.config
+    settings: dict[str, Scalar] = {}
+    for knob in KNOBS:
+        path = find_key(knob, experiment)
+        if path is not None and config is not None and _fits(knob, value_at(config, path)):
+            settings[knob.name] = value_at(config, path)
+    return settings
+
+
+def wrong_values(config: Mapping[str, Any], *, bound: Collection[str] = ()) -> list[tuple[KeyPath, str]]:
+    """Keys of the training that a knob maps to and whose value cannot be right; all its other keys are its own.
+    Knobs in `bound` have a key of the user's choice, which find_key checks."""
+    wrong: list[tuple[KeyPath, str]] = []
+    for knob in KNOBS:
+        path = next(filter(None, (path_of(config, dotted) for dotted in knob.config_keys)), None)
+        if path is None or knob.name in bound:
+            continue
+        problem = _mistake(knob, path, value_at(config, path))
+        if problem is not None:
+            wrong.append((path, problem))
+    return wrong
+
+
+def path_of(config: Mapping[Any, Any], dotted: str) -> KeyPath | None:
+    """`training.workers` as keys; a config may also hold the dotted name itself as one flat key."""
+    if dotted in config:
+        return (dotted,)
+    at = dotted.find(".")
+    while at >= 0:
+        inner = config.get(dotted[:at])
+        if isinstance(inner, Mapping):
+            rest = path_of(inner, dotted[at + 1 :])
+            if rest is not None:
+                return (dotted[:at], *rest)
+        at = dotted.find(".", at + 1)
+    return None
+
+
+def value_at(config: Mapping[str, Any], path: KeyPath) -> Any:
+    value: Any = config
+    for key in path:
+        value = value[key]
+    return value
+
+
+def leaves(config: Mapping[Any, Any]) -> Iterator[tuple[KeyPath, Any]]:
+    """Every value that is not a mapping, with its keys. A mapping shared by YAML anchors is walked once."""
+    walked: set[int] = set()
+
+    def walk(mapping: Mapping[Any, Any], above: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+        if id(mapping) in walked:
+            return
+        walked.add(id(mapping))
+        for key, value in mapping.items():
+            if not isinstance(key, str):
+                continue
+            if isinstance(value, Mapping):
+                yield from walk(value, (*above, key))
+            else:
+                yield (*above, key), value
+
+    yield from walk(config, ())
+
+
+def _bound_key(knob: Knob, key: KeyPath, config: Mapping[str, Any] | None) -> KeyPath:
+    dotted = ".".join(key)
+    path = None if config is None else path_of(config, dotted)
+    if path is None or config is None:
+        names = [".".join(found) for found, _ in leaves(config or {})]
+        meant = nearest(dotted, names)
+        raise UsageError(
+            f'the training\'s config has no key "{dotted}"' + (f'; did you mean "{meant}"?' if meant else ""),
+            hint=f"vtune.knobs.{knob.name}.key names the key of the training that {knob.name} stands for",
+        )
+    value = value_at(config, path)
+    # The user named this key, so a word in it is a choice that a number may replace.
+    if value is not None and not (isinstance(value, str) and _is_a_choice(value)):
+        try:
+            check_value(knob, value)
+        except UsageError as error:
+            raise UsageError(f"{dotted}, named for a knob: {error.message}", hint=error.hint) from None
+    return path
+
+
+def _fits(knob: Knob, value: object) -> bool:
+    if value is None:
+        return knob.nullable
+    try:
+        check_value(knob, value)
+    except UsageError:
+        return False
+    return True
+
+
+def _mistake(knob: Knob, path: KeyPath, value: object) -> str | None:
+    dotted = ".".join(path)
+    if knob.kind == "bool" or value is None or isinstance(value, list | Mapping):
+        return None  # trainings have uses of their own for these: pairs for train and val, tables by phase
+    if isinstance(value, str):
+        if "." not in dotted or _is_a_choice(value):
+            return None  # a bare `workers` may name hosts
+        return f'{dotted} must be a whole number, got "{value}"'
+    try:
+        check_value(knob, value)
+    except UsageError as error:
+        return error.message.replace(knob.name, dotted, 1)
+    return None
+
+
+def _is_a_choice(text: str) -> bool:
+    """ "auto" and ${interpolation} are the training's business."""
+    return text.strip().lower() in CHOOSES_ITSELF or "$" in text or "{" in text
+
+
+def _of_another_loader(key: str) -> bool:
+    return not OTHER_LOADERS.isdisjoint(re.split(r"[^a-z]+", key.lower()))

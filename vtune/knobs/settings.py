@@ -1,0 +1,78 @@
+"""What the user typed, as values that a knob can take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vtune.domain.effects import Scalar
+from vtune.domain.knob import Knob
+from vtune.errors import UsageError
+from vtune.knobs.registry import KNOB_NAMES, knob_named
+
+TRUE = ("true", "yes", "on", "1")
+FALSE = ("false", "no", "off", "0")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+# They only mean something to a loader that has worker processes.
+NEED_WORKERS = ("prefetch_factor", "persistent_workers")
+
+
+def parse_assignment(text: str) -> tuple[str, Scalar]:
+    """`workers=4` as typed after --set."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise UsageError(f'"{text}" is not knob=value', hint=f"for example workers=4; knobs: {', '.join(KNOB_NAMES)}")
+    return name, parse_setting(knob_named(name), value.strip())
+
+
+def parse_setting(knob: Knob, text: str) -> Scalar:
+    if knob.kind == "bool":
+        word = text.lower()
+        if word in TRUE or word in FALSE:
+            return word in TRUE
+        raise UsageError(f'{knob.name} must be true or false, got "{text}"')
+    if not WHOLE_NUMBER.fullmatch(text):
+        raise UsageError(f'{knob.name} must be a whole number, got "{text}"')
+    return check_value(knob, int(text))
+
+
+def check_value(knob: Knob, value: object) -> Scalar:
+    """A value that already has a type, as files give it."""
+    if knob.kind == "bool":
+        if isinstance(value, bool):
+            return value
+        raise UsageError(f"{knob.name} must be true or false, got {shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{knob.name} must be a whole number, got {shown(value)}")
+    if knob.minimum is not None and value < knob.minimum:
+        raise UsageError(f"{knob.name} must be at least {knob.minimum}, got {value}")
+    if knob.maximum is not None and value > knob.maximum:
+        raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {value}")
+    return value
+
+
+def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None) -> None:
+    """Rules between knobs. `workers_now` is what the config says when the settings do not name workers."""
+    workers = settings.get("workers", workers_now)
+    if workers != 0 or isinstance(workers, bool):
+        return
+    idle = [name for name in NEED_WORKERS if settings.get(name) not in (None, False)]
+    if idle:
+        why = "workers=0 was asked" if "workers" in settings else "the config says 0 workers"
+        raise UsageError(
+            f"{' and '.join(idle)} {'needs' if len(idle) == 1 else 'need'} at least one worker, but {why}",
+            hint="set workers=1 or more, or leave " + " and ".join(idle) + " out",
+        )
+
+
+def shown(value: object) -> str:
+    """A value as its author would write it."""
+    if isinstance(value, str):
+        return f'"{value if len(value) <= 80 else value[:77] + "..."}"'
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
