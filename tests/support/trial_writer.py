@@ -38,8 +38,18 @@ class TrialWriter:
     def loader(self, number: int = 0, key: str = "train.py:8:Patches#0 aaaa", pid: int = PID) -> None:
         self.fact("loader", pid, loader=number, key=key, dataset="Patches", where="train.py:8")
 
-    def begin_pass(self, number: int = 0, loader: int = 0, workers: int = 2, prefetch: int = 2, batch: int = 2,
-                   length: int | None = 100, begun: float = 0.0, pid: int = PID, persistent: bool = False) -> list[int]:  # fmt: skip
+    def begin_pass(
+        self,
+        number: int = 0,
+        loader: int = 0,
+        workers: int = 2,
+        prefetch: int = 2,
+        batch: int = 2,
+        length: int | None = 100,
+        begun: float = 0.0,
+        pid: int = PID,
+        persistent: bool = False,
+    ) -> list[int]:
         pids = [5000 + 10 * number + w for w in range(workers)]
         self.fact(
             "pass", pid, **{"pass": number}, loader=loader, begun=begun, ready=begun, length=length, worker_pids=pids,
@@ -69,9 +79,7 @@ def replay_loader(writer: TrialWriter, *, steps: int, workers: int, prefetch: in
     finished: list[float] = []
     delivered: list[float] = []
     now = 0.0
-    for j in range(steps + workers * prefetch):
-        if j >= steps:
-            break
+    for j in range(steps):
         free = finished[j - workers] if j >= workers else 0.0
         issued = delivered[j - workers * prefetch] if j >= workers * prefetch else 0.0
         start = max(free, issued)

@@ -13,6 +13,9 @@ from vtune.cli.probe import probe
 from vtune.errors import VtuneError
 from vtune.version import VERSION
 
+# Public under a name of its own only since typer 0.28.
+WrongUsage: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
 app = typer.Typer(
     name="vtune",
     help="Makes training runs fast: short, bounded trials of the real training.",
@@ -52,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or exits.DONE)
     except VtuneError as error:
         return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
-    except typer.TyperException as error:
+    except WrongUsage as error:
         return _report_usage(error, own, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return exits.report_error("interrupted", None, exits.INTERRUPTED, as_json=False)
@@ -64,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         return exits.report_defect(error, as_json=as_json)
 
 
-def _report_usage(error: typer.TyperException, own: Sequence[str], *, as_json: bool) -> int:
+def _report_usage(error: Exception, own: Sequence[str], *, as_json: bool) -> int:
     from vtune.cli import exits
 
     message = getattr(error, "format_message", lambda: str(error))()

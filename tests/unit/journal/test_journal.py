@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,8 +55,6 @@ def test_a_newer_field_is_ignored_and_a_missing_one_is_unknown() -> None:
 
 
 def test_a_second_vtune_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
-    import os
-
     with open_study(tmp_path, "s", MACHINE), pytest.raises(UsageError, match=f"pid {os.getpid()}") as refused:
         with open_study(tmp_path, "s", MACHINE):
             pass
@@ -65,7 +64,8 @@ def test_a_second_vtune_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> 
 def test_a_journal_of_another_machine_is_refused_with_what_differs(tmp_path: Path) -> None:
     with open_study(tmp_path, "s", MACHINE):
         pass
-    with pytest.raises(UsageError, match="cores was 2.0, is 12.0"), open_study(tmp_path, "s", replace(MACHINE, cores=12.0)):
+    larger = replace(MACHINE, cores=12.0)
+    with pytest.raises(UsageError, match="cores was 2.0, is 12.0"), open_study(tmp_path, "s", larger):
         pass
 
 

@@ -1,0 +1,65 @@
+# make demo       a fresh clone to a first result
+# make test       lint, types, contracts, docs checks and the quick tests
+# make test-all   everything
+PY ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+INJECT := vtune/worker/inject
+# Pass more to pytest: make test ARGS='-k journal'
+ARGS ?=
+
+.PHONY: demo test test-all check lint types contracts docs format constraints clean
+.DELETE_ON_ERROR:
+
+demo: $(READY)
+	$(BIN)/vtune probe --config configs/quickstart.yaml --set workers=1
+
+# check has run tests/docs already.
+test: check
+	$(BIN)/python -m pytest -q -m "not slow" --ignore=tests/docs $(ARGS)
+
+test-all: check
+	$(BIN)/python -m pytest -q --durations=15 --ignore=tests/docs $(ARGS)
+
+check: lint types contracts docs
+
+lint: $(READY)
+	$(BIN)/ruff check --quiet --output-format concise .
+	$(BIN)/ruff format --quiet --check .
+
+types: $(READY)
+	$(BIN)/mypy --no-error-summary
+	MYPYPATH=$(INJECT) $(BIN)/mypy --no-error-summary --explicit-package-bases --python-version 3.10 \
+		$(INJECT)/sitecustomize.py $(INJECT)/_vtune_hooks
+
+contracts: $(READY)
+	$(BIN)/lint-imports --no-logo
+
+docs: $(READY)
+	$(BIN)/python -m pytest -q tests/docs
+
+format: $(READY)
+	$(BIN)/ruff check --quiet --fix .
+	$(BIN)/ruff format --quiet .
+
+# pip's --no-compile halves the time: of torch only what is imported gets compiled.
+$(READY): pyproject.toml constraints.txt vtune/version.py
+	@$(PY) -c 'import sys; sys.exit("vtune needs Python 3.11 or newer, for example: make PY=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PY) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]'
+	@touch $@
+
+# One file for every Python, platform and extra; nothing of this machine gets into it (--no-config, no index, no links).
+# torch==2.13.0 takes a CPU wheel where pip is offered one, and the CUDA build elsewhere.
+constraints: $(READY)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	echo 'torch==2.13.0' | $(BIN)/python -m uv pip compile --quiet --universal --upgrade --all-extras --no-config \
+		--no-header --no-annotate --constraint - --output-file $(VENV)/constraints.txt pyproject.toml
+	(echo '# Exact versions for a reproducible environment: pip install -c constraints.txt -e .'; \
+	 echo '# Made from pyproject.toml by `make constraints`; holds for every Python and extra that it names.'; \
+	 cat $(VENV)/constraints.txt) > constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

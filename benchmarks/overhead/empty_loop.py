@@ -1,0 +1,85 @@
+"""What the hooks cost a step, on a loop that does nothing else: plain and watched processes in turns, in one run.
+
+    python benchmarks/overhead/empty_loop.py
+
+Each process times its own steps, after a warm-up. A pair is one plain and one watched process, in random order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+INJECT = Path(__file__).resolve().parents[2] / "vtune" / "worker" / "inject"
+STEPS = 4000
+
+# The cheapest step that still does everything once: a batch, a backward, an optimizer step.
+TRAINING = f"""
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Nothing(Dataset):
+    def __len__(self): return {STEPS} + 500
+    def __getitem__(self, index): return item
+item = torch.zeros(1)
+torch.set_num_threads(1)
+weight = torch.nn.Parameter(torch.zeros(1))
+optimizer = torch.optim.SGD([weight], lr=0.0)
+for step, batch in enumerate(DataLoader(Nothing(), batch_size=1)):
+    if step == 500: begun = time.perf_counter()
+    (weight * batch.sum()).sum().backward()
+    optimizer.step()
+print((time.perf_counter() - begun) / {STEPS} * 1e6)
+"""
+
+
+def microseconds_a_step(watched: bool) -> float:
+    with tempfile.TemporaryDirectory(prefix="vt-") as folder:
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        if watched:
+            Path(folder, "spec.json").write_text(json.dumps({"effects": []}))
+            env |= {"VTUNE_TRIAL": folder, "VTUNE_TOKEN": "overhead", "PYTHONPATH": str(INJECT)}
+        done = subprocess.run([sys.executable, "-c", TRAINING], env=env, check=True, capture_output=True, text=True)
+        if watched and not list(Path(folder).glob("steps-*.bin")):
+            raise SystemExit("nothing was recorded: this run measured nothing")
+        return float(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=15)
+    pairs = parser.parse_args().pairs
+    dice = random.Random(0)
+    differences, plain = [], []
+    for _ in range(pairs):
+        times = {}
+        for watched in dice.sample([True, False], 2):
+            times[watched] = microseconds_a_step(watched)
+        plain.append(times[False])
+        differences.append(times[True] - times[False])
+    low, high = bootstrap_median(differences, dice)
+    print(
+        json.dumps(
+            {
+                "pairs": pairs,
+                "plain_us_a_step": round(statistics.median(plain), 1),
+                "added_us_a_step": round(statistics.median(differences), 1),
+                "added_us_a_step_ci95": [round(low, 1), round(high, 1)],
+            }
+        )
+    )
+
+
+def bootstrap_median(values: list[float], dice: random.Random) -> tuple[float, float]:
+    medians = sorted(statistics.median(dice.choices(values, k=len(values))) for _ in range(2000))
+    return medians[50], medians[1949]
+
+
+if __name__ == "__main__":
+    main()

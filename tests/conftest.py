@@ -1,0 +1,66 @@
+"""What holds for every test: which ones run on this machine, in which order, in which environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+IMPORTS_TORCH = re.compile(r"^\s*(import torch\b|from torch\b|from vtune\.pipelines\b)", re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the developer's shell leaks into a trial, and help texts are as wide everywhere."""
+    for name in [name for name in os.environ if name.startswith("VTUNE_")]:
+        monkeypatch.delenv(name)
+    for name in ("PYTHONPATH", "FORCE_COLOR", "PY_COLORS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Without torch (the parent's own situation) the tests of the parent still run."""
+    source = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
+    if HAS_TORCH or source.suffix != ".py" or not source.is_file():
+        return None
+    return bool(IMPORTS_TORCH.search(source.read_text(encoding="utf-8"))) or None
+
+
+def pytest_report_header() -> str:
+    return f"torch: {'here' if HAS_TORCH else 'not here, tests that need it are left out'}; GPUs: {_gpu_count()}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "gpu"):
+            item.add_marker(pytest.mark.gpu)
+    if _gpu_count() == 0:
+        left_out = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    items.sort(key=lambda item: item.get_closest_marker("timing") is not None)
+
+
+def _gpu_count() -> int:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no driver, no library, no permission: no GPU for a test
+        return 0
+    try:
+        return int(pynvml.nvmlDeviceGetCount())
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,202 @@
+"""Whatever is killed, and whenever: the journal is readable, completed trials are kept, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.cli import ROOT, quiet_env, vtune
+
+SCRIPT = Path(__file__).with_name("train_two_workers.py")
+KILLS = 20
+# A DataLoader worker looks every five seconds whether its parent is still there.
+GONE_WITHIN_S = 12.0
+
+
+def of_this_study(results: Path) -> dict[int, str]:
+    """Every process that carries a trial of this study in its environment: pid → what it is."""
+    found = {}
+    marker = f"VTUNE_TRIAL={results}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if marker in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = (entry / "comm").read_text().strip()
+            except OSError:
+                continue
+    return found
+
+
+def supervisors(results: Path) -> set[int]:
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"supervisor.py" in words and str(results).encode() in words:
+                found.add(int(entry.name))
+    return found
+
+
+def own_tmpdirs() -> set[str]:
+    import tempfile
+
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("vt-")}
+
+
+def leader_of(results: Path) -> int | None:
+    """From the newest trial's supervisor.json, as long as it runs."""
+    for path in sorted(results.glob("s/trials/*/supervisor.json"), reverse=True):
+        leader = json.loads(path.read_text()).get("leader_pid")
+        return leader if leader in of_this_study(results) else None
+    return None
+
+
+def worker_of(results: Path) -> int | None:
+    leader = leader_of(results)
+    workers = [pid for pid, name in of_this_study(results).items() if name == "pt_data_worker" and pid != leader]
+    return workers[0] if workers else None
+
+
+VICTIMS: dict[str, Callable[[int, Path], int | None]] = {
+    "vtune": lambda pid, results: pid,
+    "supervisor": lambda pid, results: next(iter(supervisors(results)), None),
+    "leader": lambda pid, results: leader_of(results),
+    "worker": lambda pid, results: worker_of(results),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_twenty_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "out"
+    arguments = [
+        "probe",
+        "--study",
+        "s",
+        "--results",
+        str(results),
+        "--quiet",
+        "--json",
+        "--",
+        sys.executable,
+        str(SCRIPT),
+    ]
+    first = vtune(*arguments)
+    assert first.code == 0, first.stderr
+    completed = {1: first.json["trial"]["samples_per_s"]}
+    shm_before, tmp_before = set(os.listdir("/dev/shm")), own_tmpdirs()
+    dice = random.Random(20261118)
+    killed = dict.fromkeys(VICTIMS, 0)
+    for round_number in range(KILLS):
+        name = list(VICTIMS)[round_number % len(VICTIMS)]
+        program = subprocess.Popen(
+            [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        time.sleep(dice.uniform(0.3, 5.0))
+        give_up = time.monotonic() + 15
+        victim = None
+        while victim is None and program.poll() is None and time.monotonic() < give_up:
+            victim = VICTIMS[name](program.pid, results)
+            time.sleep(0.02)
+        if victim is not None and program.poll() is None:
+            os.kill(victim, signal.SIGKILL)
+            killed[name] += 1
+        stdout, stderr = program.communicate(timeout=60)
+        if name == "vtune":
+            assert program.returncode in (-signal.SIGKILL, 0)
+        else:
+            # vtune lives on and says how the training ended, in the normal object.
+            assert program.returncode in (0, 5, 130), stderr
+            record = json.loads(stdout)["trial"]
+            if record["status"] == "completed":
+                completed[record["trial"]] = record["samples_per_s"]
+        deadline = time.monotonic() + GONE_WITHIN_S
+        while (of_this_study(results) or supervisors(results)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not of_this_study(results), f"left by killing {name}"
+        assert not supervisors(results)
+    assert all(killed.values()), killed
+    last = vtune(*arguments)
+    assert last.code == 0, last.stderr
+    completed[last.json["trial"]["trial"]] = last.json["trial"]["samples_per_s"]
+    lines = [json.loads(line) for line in (results / "s" / "journal.jsonl").read_text().splitlines()]
+    kept = {line["trial"]: line["samples_per_s"] for line in lines if line["status"] == "completed"}
+    assert completed.items() <= kept.items()
+    assert len({line["trial"] for line in lines}) == len(lines), "a trial number was used twice"
+    assert set(os.listdir("/dev/shm")) <= shm_before
+    assert own_tmpdirs() <= tmp_before
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path, how: signal.Signals) -> None:
+    results = tmp_path / "out"
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--json", "--steps", "1000",
+         "--", sys.executable, str(SCRIPT)],
+        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not list(results.glob("s/trials/0001/steps-*.bin")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    asked = time.monotonic()
+    program.send_signal(how)
+    stdout, stderr = program.communicate(timeout=60)
+    assert time.monotonic() - asked < 10
+    assert program.returncode == 130, stderr
+    record = json.loads(stdout)["trial"]
+    assert record["status"] == "interrupted" and record["steps_measured"] > 0
+    assert "vtune probe" in stderr, "how to go on is said"
+    [line] = (results / "s" / "journal.jsonl").read_text().splitlines()
+    assert json.loads(line)["status"] == "interrupted"
+    assert not of_this_study(results)
+
+
+def test_a_second_interrupt_leaves_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "out"
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--",
+         sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"],
+        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while leader_of(results) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    program.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    second = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    program.communicate(timeout=30)
+    assert time.monotonic() - second < 3
+    assert program.returncode == 130
+    assert not of_this_study(results)
+
+
+def test_two_vtunes_on_one_study_never_mix(tmp_path: Path) -> None:
+    results = tmp_path / "out"
+    arguments = ["probe", "--study", "s", "--results", str(results), "--json", "--", sys.executable, str(SCRIPT)]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (results / "s" / "trials" / "0001").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    second = vtune(*arguments)
+    assert second.code == 2 and str(first.pid) in second.json["error"] and "--wait" in second.json["hint"]
+    waiting = vtune(*arguments[:1], "--wait", *arguments[1:])
+    stdout, _ = first.communicate(timeout=60)
+    assert waiting.code == 0 and json.loads(stdout)["trial"]["trial"] == 1 and waiting.json["trial"]["trial"] == 2

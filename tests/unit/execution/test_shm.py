@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vtune.execution import shm
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch_4711_1234567_0",
+        "__KMP_REGISTERED_LIB_4711_1000",
+        "__KMP_REGISTERED_LIB_4711",
+        "sem.loky-4711-x1y2",
+        "pym-4711-abc",
+        "joblib_memmapping_folder_4711_aa_bb",
+    ],
+)
+def test_a_segment_named_after_a_process_of_ours_is_ours(name):
+    assert shm.claim({name}, users=(), namesakes={4711}) == {name}
+    assert shm.claim({name}, users=(), namesakes={471, 47110}) == set()
+
+
+@pytest.mark.parametrize("name", ["psm_4711", "nccl-4711", "data_4711_0", "4711", "my_torch_4711_0"])
+def test_a_number_alone_makes_no_segment_ours(name):
+    assert shm.claim({name}, users=(), namesakes={4711}) == set()
+
+
+def test_a_segment_is_its_users_and_is_not_removed_while_it_is_used():
+    name = f"vtune test {os.urandom(6).hex()}"
+    path = Path(shm.SHM) / name
+    try:
+        with open(path, "w"):
+            assert shm.claim({name, "other"}, users=[os.getpid()], namesakes=()) == {name}
+            assert shm.remove({name}) == ()
+        assert shm.remove({name, "gone"}) == (name,)
+        assert not path.exists()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def test_a_folder_is_removed_whole():
+    folder = Path(shm.SHM) / f"joblib_memmapping_folder_1_{os.urandom(6).hex()}"
+    folder.mkdir()
+    (folder / "array.pkl").touch()
+    assert shm.remove({folder.name}) == (folder.name,)
+    assert not folder.exists()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from vtune.pipelines.unet3d.checkpoints import CheckpointError, expected_bytes, prepare_folder, save_checkpoint
+
+
+class DiesWhilePickled:
+    """What a full disk, a kill or a bug is to a checkpoint: the end in the middle of the file."""
+
+    def __reduce__(self) -> str:
+        raise OSError(28, "No space left on device")
+
+
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    prepare_folder(tmp_path / "a" / "b", bytes_needed=1)
+    assert (tmp_path / "a" / "b").is_dir()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_folder_that_is_a_file_is_a_one_line_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    with pytest.raises(CheckpointError, match=r"cannot write checkpoints to .*b: Not a directory$"):
+        prepare_folder(tmp_path / "a" / "b", bytes_needed=1)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_found_before_the_first_step(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(CheckpointError, match="Permission denied"):
+        prepare_folder(tmp_path, bytes_needed=1)
+
+
+def test_too_little_room_is_found_before_the_first_step(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="MB are free, 1000000000000 MB needed"):
+        prepare_folder(tmp_path, bytes_needed=10**18)
+
+
+def test_room_is_asked_for_two_checkpoints_of_weights_and_two_moments() -> None:
+    assert expected_bytes(nn.Linear(10, 10, bias=False)) == 2 * 3 * 100 * 4
+
+
+def test_a_checkpoint_can_be_read_again_and_leaves_no_other_file(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "last.pt", {"epoch": 3, "model": {"w": torch.ones(2)}})
+    assert torch.load(tmp_path / "last.pt", weights_only=True)["epoch"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_checkpoint_that_fails_half_way_leaves_the_one_before_it(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "last.pt", {"epoch": 1})
+    with pytest.raises(CheckpointError, match=r"cannot write checkpoint .*last\.pt: No space left on device$"):
+        save_checkpoint(tmp_path / "last.pt", {"big": torch.ones(1000), "odd": DiesWhilePickled()})
+    assert torch.load(tmp_path / "last.pt", weights_only=True) == {"epoch": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_a_folder_that_vanished_is_a_one_line_error(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="No such file or directory$"):
+        save_checkpoint(tmp_path / "gone" / "last.pt", {})
