@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
@@ -96,7 +97,7 @@ def write_trial(
         folder=folder.root.absolute(),
         token=uuid.uuid4().hex,
         command=output.command,
-        env=tracker_env(folder.root.absolute()),
+        env={**tracker_env(folder.root.absolute()), **_compile_cache(tuning.study)},
     )
     target = trial_config_path(workload, folder.root)
     if target is not None:
@@ -157,6 +158,12 @@ def learn_roles(tuning: Tuning, proposal: Proposal, number: int) -> str | TrialR
         return record
     unknown = "no loader was seen to feed the steps, so its options cannot be turned"
     return replace(record, status=TrialStatus.INVALID, detail=unknown)
+
+
+def _compile_cache(study: Study) -> dict[str, str]:
+    """Its default is inside TMPDIR, which is each trial's own: every trial would compile from the start."""
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    return {} if name in os.environ else {name: str(study.paths.compile_cache.absolute())}
 
 
 def _scout_question(experiment: Experiment) -> str:

@@ -49,4 +49,4 @@ def say_how_to_go_on(command: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+    print(json.dumps(value, indent=1, allow_nan=False))

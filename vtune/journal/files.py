@@ -40,7 +40,7 @@ def to_json(value: Any) -> Any:
 
 
 def dump_json(path: Path, value: Any) -> None:
-    write_atomically(path, json.dumps(to_json(value), indent=1, ensure_ascii=False) + "\n")
+    write_atomically(path, json.dumps(to_json(value), indent=1) + "\n")
 
 
 def complete_lines(text: bytes) -> list[dict[str, Any]]:

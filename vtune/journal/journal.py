@@ -30,7 +30,7 @@ class Journal:
         return records
 
     def append(self, record: TrialRecord) -> None:
-        line = json.dumps(record_to_json(record), ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(record_to_json(record)).encode() + b"\n"
         fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # A torn line left by a crash would swallow this one: end it first.

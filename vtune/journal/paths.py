@@ -79,6 +79,10 @@ class StudyPaths:
         return self.root / "scout.json"
 
     @property
+    def compile_cache(self) -> Path:
+        return self.root / "compile-cache"
+
+    @property
     def lock(self) -> Path:
         return self.root / ".lock"
 

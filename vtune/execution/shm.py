@@ -1,0 +1,76 @@
+"""Segments of shared memory that a trial left behind: found by who used them, never guessed.
+
+Loaded by the supervisor, like process_tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Iterable
+
+SHM = "/dev/shm"
+# Who creates segments named after the process: torch, OpenMP runtimes, multiprocessing, joblib and its loky.
+_NAMED_AFTER_PID = re.compile(
+    r"(?:sem\.)?(?:torch_|__KMP_REGISTERED_LIB_|pym-|pymp-|loky-|joblib_memmapping_folder_)(\d+)(?:[_-]|$)"
+)
+_DELETED = b" (deleted)"
+
+
+def segments() -> set[str]:
+    try:
+        return set(os.listdir(SHM))
+    except OSError:
+        return set()
+
+
+def claim(candidates: Collection[str], *, users: Iterable[int], namesakes: Collection[int]) -> set[str]:
+    """Those that one of the users has opened or mapped, and those named after a process, which may be dead."""
+    if not candidates:
+        return set()
+    claimed = {name for name in candidates if (m := _NAMED_AFTER_PID.match(name)) and int(m[1]) in namesakes}
+    for pid in users:
+        claimed |= _used_by(pid).intersection(candidates)
+    return claimed
+
+
+def remove(names: Collection[str]) -> tuple[str, ...]:
+    """Remove those that nobody uses any more; to be called once the trial's own processes are gone."""
+    left = set(names) & segments()
+    if not left:
+        return ()
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            left -= _used_by(int(pid))
+    removed = []
+    for name in sorted(left):
+        path = os.path.join(SHM, name)
+        with contextlib.suppress(OSError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                import shutil  # here: its import would delay the start of every trial
+
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+            removed.append(name)
+    return tuple(removed)
+
+
+def _used_by(pid: int) -> set[str]:
+    prefix = os.fsencode(SHM) + b"/"
+    paths: list[bytes] = []
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as file:
+        maps = file.read()
+        if prefix in maps:
+            paths += [line.split(None, 5)[5] for line in maps.splitlines() if prefix in line]
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                paths.append(os.readlink(os.fsencode(f"/proc/{pid}/fd/{descriptor}")))
+    # A file in a folder below counts as use of the folder (joblib).
+    return {
+        os.fsdecode(path[len(prefix) :].split(b"/")[0])
+        for path in paths
+        if path.startswith(prefix) and not path.endswith(_DELETED)
+    }

@@ -1,0 +1,370 @@
+"""Owns the processes of one trial: starts the training, ends all of it, leaves nothing behind, says how it ended.
+
+A process of its own (see `command`), so that the trial dies with vtune whatever kills vtune. Orders are lines on stdin:
+
+    term REASON             SIGTERM to the whole tree, 3 s later SIGKILL
+    grace REASON SECONDS    let the training end by itself that long (it was told so by the stop file), then as term
+    kill REASON             SIGKILL at once
+
+End of file on stdin means that vtune is gone. Standard library only, and only the part of it that loads fast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping
+
+from vtune.execution import shm
+from vtune.execution.process_tree import TOKEN_VARIABLE, Process, kill_all, process_of, send, trial_processes
+
+# Type checkers take any constant of this name for true; importing the real one would load typing, 2 ms.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any, NoReturn
+
+# Loader workers, resource trackers and torch's shm manager notice the end of their parent and clean up themselves.
+STRAGGLER_GRACE_S = 1.0
+TERM_GRACE_S = 3.0
+TMP_PREFIX = "vt-"
+# How often new segments of shared memory are looked for: their user may be gone, out of memory, at the next look.
+_LOOK_S = 1.0
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from vtune.execution.supervisor import main; main()"
+
+
+def command(folder: Path, inject: Path) -> list[str]:
+    """How to start a supervisor for the trial in this folder.
+
+    By `-c` and not by this file's path: a script is compiled anew at every start, an imported module is not.
+    """
+    # The folder that holds vtune comes last on sys.path, so that nothing beside it can shadow the standard library.
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # -I ignores PYTHONUTF8; paths must be encoded as in vtune itself.
+    python = [sys.executable, "-I", "-S", f"-Xutf8={sys.flags.utf8_mode}"]
+    return [*python, "-c", _BOOTSTRAP, root, str(folder), str(inject), str(os.getpid())]
+
+
+def main() -> None:
+    folder, inject, vtune_pid = sys.argv[2:5]
+    supervisor = None
+    try:
+        supervisor = Supervisor(folder, inject, int(vtune_pid))
+        supervisor.run()
+    except BaseException:
+        # A defect of vtune: vtune sees that there is no outcome, and sweeps; here is what it was.
+        import traceback
+
+        with open(os.path.join(folder, "supervisor.log"), "a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+        if supervisor is not None:
+            supervisor.kill()
+        sys.exit(70)
+
+
+class Supervisor:
+    def __init__(self, folder: str, inject: str, vtune_pid: int) -> None:
+        self._folder = folder
+        with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
+            self._spec: dict[str, Any] = json.load(file)
+        self._token = self._spec["token"]
+        self._shm_before = shm.segments()
+        self._shm_ours: set[str] = set()
+        self._shm_seen = self._shm_before
+        self._pids_seen: set[int] = set()
+        self._look_due_s = 0.0
+        self._leader: int | None = None
+        self._status: int | None = None
+        self._childless = True
+        self._ended_by: str | None = None
+        self._leave_at_s = float("inf")
+        self._at_once = False
+        self._orders = b""
+        self._prctl = ctypes.CDLL(None).prctl
+        # Orphans of the training come to this process, however often they forked and whatever session they chose.
+        self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._events = select.poll()
+        self._events.register(0, select.POLLIN)
+        self._wakeup = self._listen_to_signals()
+        self._vtune = self._watch_vtune(vtune_pid)
+        self._tmpdir = self._make_tmpdir()
+        self._env = self._environment(inject)
+
+    def run(self) -> None:
+        started_s = time.monotonic()
+        self._write_state(started_s)
+        start_error = self._start()
+        self._write_state(started_s)
+        stragglers = 0
+        if start_error is None:
+            with contextlib.suppress(OSError):  # vtune is gone: the next turn will notice
+                os.write(1, f"started {self._leader}\n".encode())
+            stragglers = self._see_to_the_end(started_s)
+        seconds = time.monotonic() - started_s
+        removed = shm.remove(self._shm_ours)
+        remove_tmpdir(self._tmpdir)
+        code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
+        outcome = {
+            "ended_by": self._ended_by or "itself",
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "seconds": seconds,
+            "stragglers": stragglers,
+            "shm_removed": removed,
+            "start_error": start_error,
+        }
+        self._write("outcome.json", outcome)
+
+    def kill(self) -> None:
+        kill_all(self._tree, lambda: self._turn(time.monotonic() + 0.02))
+
+    def _see_to_the_end(self, started_s: float) -> int:
+        """How many processes had to be stopped although the leader had ended before them."""
+        while self._status is None and not self._at_once and time.monotonic() < self._leave_at_s:
+            self._turn(self._leave_at_s)
+            self._look_for_new_segments(started_s)
+        if self._status is not None:
+            self._wait_until_childless(STRAGGLER_GRACE_S)
+        stragglers: set[int] = set()
+        if not self._at_once:
+            for process in self._last_look(stragglers):
+                send(process, signal.SIGTERM)
+                send(process, signal.SIGCONT)  # a stopped process would not notice
+            self._wait_until_childless(TERM_GRACE_S)
+        if self._last_look(stragglers):
+            self.kill()
+        self._reap()
+        return len(stragglers)
+
+    def _last_look(self, stragglers: set[int]) -> list[Process]:
+        """What still lives, after its segments of shared memory were noted: the dead do not tell."""
+        tree = self._tree()
+        self._claim_segments(tree)
+        if self._status is not None and not self._at_once:
+            stragglers.update(process.pid for process in tree)
+        return tree
+
+    # --- the training ---
+
+    def _start(self) -> str | None:
+        """Why it could not be started, in the operating system's words."""
+        supervisor = os.getpid()
+        error, report = os.pipe()  # closed by a successful exec
+        leader = os.fork()
+        if leader == 0:
+            self._become_the_training(supervisor, report)
+        os.close(report)
+        with os.fdopen(error, "rb") as file:
+            words = file.read()
+        if words:
+            os.waitpid(leader, 0)
+            return words.decode("utf-8", errors="replace")
+        self._leader = leader
+        self._childless = False
+        return None
+
+    def _become_the_training(self, supervisor: int, report: int) -> NoReturn:
+        what = ""
+        try:
+            os.setsid()
+            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != supervisor:  # it died before the line above
+                os._exit(1)
+            for signum in range(1, signal.NSIG):
+                # What vtune or nohup ignores would be ignored by the training as well.
+                with contextlib.suppress(OSError, ValueError):
+                    signal.signal(signum, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            # When memory runs out, the kernel shall take the trial and not vtune.
+            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")
+            what = os.devnull
+            os.dup2(os.open(what, os.O_RDONLY), 0)
+            for descriptor, name in ((1, "stdout.log"), (2, "stderr.log")):
+                what = os.path.join(self._folder, name)
+                os.dup2(os.open(what, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), descriptor)
+            # All above 2 is closed by the exec: vtune handed nothing down, and Python opens nothing inheritable.
+            what = self._spec["cwd"]
+            os.chdir(what)
+            what = self._spec["command"][0]
+            os.execvpe(what, self._spec["command"], self._env)
+        except OSError as error:
+            os.write(report, f"{what}: {error.strerror}".encode("utf-8", errors="replace"))
+        except BaseException as error:  # a NUL in an argument, an empty command
+            os.write(report, f"{what}: {error}".encode("utf-8", errors="replace"))
+        os._exit(127)
+
+    def _environment(self, inject: str) -> Mapping[str, str]:
+        env = {**os.environ, **self._spec["env"]}
+        env["VTUNE_TRIAL"] = os.path.abspath(self._folder)
+        env[TOKEN_VARIABLE] = self._token
+        env["TMPDIR"] = self._tmpdir
+        # An empty part would mean the current folder.
+        env["PYTHONPATH"] = os.pathsep.join(part for part in (inject, env.get("PYTHONPATH")) if part)
+        return env
+
+    def _make_tmpdir(self) -> str:
+        # As tempfile.gettempdir() would find it; its import costs half of this process's start.
+        named = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
+        error: OSError | None = None
+        for parent in (*named, "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()):
+            path = os.path.join(os.path.abspath(parent), TMP_PREFIX + os.urandom(4).hex())
+            try:
+                os.mkdir(path, 0o700)
+                return path
+            except OSError as this:
+                error = this
+        raise error or AssertionError
+
+    # --- events ---
+
+    def _listen_to_signals(self) -> int:
+        readable, writable = os.pipe()
+        os.set_blocking(readable, False)
+        os.set_blocking(writable, False)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(signum, lambda *_: self._end_at_once("interrupt"))
+        # Whoever is killed while writing to us must not take us along.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self._events.register(readable, select.POLLIN)
+        return readable
+
+    def _watch_vtune(self, pid: int) -> int | None:
+        # The pipe alone would not tell when a process forked by vtune (a caller's worker) holds its other end.
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return None
+        if os.getppid() != pid:
+            os.close(pidfd)
+            self._end_at_once("parent_lost")
+            return None
+        self._events.register(pidfd, select.POLLIN)
+        return pidfd
+
+    def _wait_until_childless(self, seconds: float) -> None:
+        # As a subreaper: no child left means no descendant left, without looking at any other process.
+        until_s = time.monotonic() + seconds
+        while not self._childless and not self._at_once and time.monotonic() < until_s:
+            self._turn(until_s)
+
+    def _turn(self, until_s: float) -> None:
+        """Wait for something to happen, not longer than a look at the segments is due, and take it in."""
+        wait_s = max(0.0, min(until_s - time.monotonic(), _LOOK_S))
+        ready = {descriptor for descriptor, _ in self._events.poll(int(wait_s * 1000) + 1)}
+        if self._wakeup in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wakeup, 4096)
+        self._reap()
+        if 0 in ready:
+            self._take_orders()
+        if self._vtune is not None and self._vtune in ready:
+            self._events.unregister(self._vtune)
+            self._end_at_once("parent_lost")
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._childless = True
+                return
+            if pid == 0:
+                self._childless = False
+                return
+            self._pids_seen.add(pid)
+            if pid == self._leader:
+                self._status = status
+                self._ended_by = self._ended_by or "itself"
+
+    def _take_orders(self) -> None:
+        data = os.read(0, 4096)
+        if not data:
+            self._events.unregister(0)
+            self._end_at_once("parent_lost")
+            return
+        *lines, self._orders = (self._orders + data).split(b"\n")
+        for line in lines:
+            order, reason, *seconds = line.decode().split()
+            if order == "kill":
+                self._end_at_once(reason)
+                continue
+            # The first reason is the true one; a later order only hastens.
+            self._ended_by = self._ended_by or reason
+            self._leave_at_s = min(self._leave_at_s, time.monotonic() + (float(seconds[0]) if seconds else 0.0))
+
+    def _end_at_once(self, reason: str) -> None:
+        self._ended_by = self._ended_by or reason
+        self._at_once = True
+
+    # --- what is left behind ---
+
+    def _tree(self) -> list[Process]:
+        tree = trial_processes(self._token, [os.getpid()])
+        self._pids_seen.update(process.pid for process in tree)
+        return tree
+
+    def _look_for_new_segments(self, started_s: float) -> None:
+        if time.monotonic() < self._look_due_s:
+            return
+        self._look_due_s = time.monotonic() + _LOOK_S
+        names = shm.segments()
+        if names <= self._shm_seen:
+            return
+        self._shm_seen = names
+        before = len(self._shm_ours)
+        self._claim_segments(self._tree())
+        if len(self._shm_ours) > before:
+            self._write_state(started_s)
+
+    def _claim_segments(self, tree: list[Process]) -> None:
+        candidates = shm.segments() - self._shm_before - self._shm_ours
+        self._shm_ours |= shm.claim(candidates, users=[p.pid for p in tree], namesakes=self._pids_seen)
+
+    def _write_state(self, started_s: float) -> None:
+        """What a sweep needs to know when this process is killed."""
+        me = process_of(os.getpid())
+        state = {
+            "supervisor_pid": os.getpid(),
+            "supervisor_started_ticks": me.started_ticks if me else None,
+            "leader_pid": self._leader,
+            "tmpdir": self._tmpdir,
+            "started_s": started_s,
+            "boot_id": boot_id(),
+            "shm_before": sorted(self._shm_before),
+            "shm_ours": sorted(self._shm_ours),
+        }
+        self._write("supervisor.json", state)
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        beside = os.path.join(self._folder, f".{name}.{os.getpid()}.tmp")
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+        os.replace(beside, os.path.join(self._folder, name))
+
+
+def boot_id() -> str:
+    """Process numbers, start times and segments mean nothing after a reboot or on another machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def remove_tmpdir(path: str) -> None:
+    if os.path.basename(path).startswith(TMP_PREFIX) and os.path.isdir(path) and not os.path.islink(path):
+        import shutil  # here: its import would delay the start of every trial
+
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""What is left of a trial whose supervisor was killed: ended and removed by those who come after it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vtune.domain.trial import TrialOutcome
+from vtune.execution import shm
+from vtune.execution.process_tree import Process, kill_all, process_of, trial_processes
+from vtune.execution.supervisor import STRAGGLER_GRACE_S, boot_id, remove_tmpdir
+from vtune.journal.files import dump_json
+from vtune.journal.paths import TrialPaths
+
+# The supervisor of a vtune that was killed a moment ago is just clearing up: it knows more than a sweep does.
+SUPERVISOR_PATIENCE_S = 5.0
+
+
+def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> TrialOutcome:
+    """End whatever carries the token, remove its segments and its temporary folder, write the outcome.
+
+    `last_seen`: the trial's processes at the last look, for those that dropped the token from their environment.
+    """
+    paths = TrialPaths(folder)
+    state = _read(paths.supervisor)
+    known = {process.pid: process.started_ticks for process in last_seen}
+
+    def living() -> list[Process]:
+        still = [p for pid, ticks in known.items() if (p := process_of(pid)) and p.living and p.started_ticks == ticks]
+        found = {p.pid: p for p in (*still, *trial_processes(token, [p.pid for p in still]))}
+        known.update({p.pid: p.started_ticks for p in found.values()})
+        return list(found.values())
+
+    removed: tuple[str, ...] = ()
+    stopped: list[Process] = []
+    # After a reboot, or on another machine, those numbers and names are other people's.
+    if state.get("boot_id", boot_id()) == boot_id():
+        leader = [state["leader_pid"]] if state.get("leader_pid") else []
+        ours = set(state.get("shm_ours", ()))
+        # The leader died with its supervisor; who only has to clean up after it gets the chance to.
+        give_up_s = time.monotonic() + STRAGGLER_GRACE_S
+        while (stopped := living()) and time.monotonic() < give_up_s:
+            ours |= _segments_of(stopped, known, leader, state)
+            time.sleep(0.05)
+        ours |= _segments_of(stopped, known, leader, state)
+        kill_all(living, lambda: time.sleep(0.02))
+        removed = shm.remove(ours)
+    if "tmpdir" in state:
+        remove_tmpdir(state["tmpdir"])
+    outcome = TrialOutcome(
+        ended_by="lost",
+        exit_code=None,
+        signal=None,
+        seconds=_seconds(paths),
+        stragglers=len(stopped),
+        shm_removed=removed,
+    )
+    dump_json(paths.outcome, outcome)
+    return outcome
+
+
+def sweep_stale(trials: Path) -> list[Path]:
+    """Finish the trials that a killed vtune and a killed supervisor left; the study's lock must be held."""
+    stale = []
+    for folder in sorted(trials.iterdir()) if trials.is_dir() else ():
+        paths = TrialPaths(folder)
+        give_up_s = time.monotonic() + SUPERVISOR_PATIENCE_S
+        while _is_unfinished(paths) and supervisor_lives(folder) and time.monotonic() < give_up_s:
+            time.sleep(0.05)
+        if _is_unfinished(paths) and not supervisor_lives(folder):
+            token = _read(paths.spec).get("token")
+            if token:
+                sweep(token, folder)
+                stale.append(folder)
+    return stale
+
+
+def supervisor_lives(folder: Path) -> bool:
+    state = _read(TrialPaths(folder).supervisor)
+    pid = state.get("supervisor_pid")
+    if pid is None or state.get("boot_id") != boot_id():
+        return False
+    process = process_of(pid)
+    return process is not None and process.living and process.started_ticks == state.get("supervisor_started_ticks")
+
+
+def _is_unfinished(paths: TrialPaths) -> bool:
+    return paths.supervisor.exists() and not paths.outcome.exists()
+
+
+def _segments_of(
+    living: Sequence[Process], known: dict[int, int], leader: list[int], state: dict[str, Any]
+) -> set[str]:
+    if "shm_before" not in state:  # nothing is known to be new, so nothing is ours
+        return set()
+    new = shm.segments() - set(state["shm_before"])
+    return shm.claim(new, users=[process.pid for process in living], namesakes={*known, *leader})
+
+
+def _seconds(paths: TrialPaths) -> float:
+    """From the spec to the last sign of life in any file: nobody saw the end."""
+    try:
+        times = [path.stat().st_mtime for path in paths.root.iterdir()]
+        return max(0.0, max(times) - paths.spec.stat().st_mtime)
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        item = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return item if isinstance(item, dict) else {}

@@ -1,0 +1,96 @@
+"""What the control groups allow this process: container, job scheduler or systemd slice; versions 1 and 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+PROC = Path("/proc")
+# Version 1 says "no limit" with the largest multiple of a page that fits 63 bits.
+_NO_LIMIT = 1 << 60
+
+
+class MemoryGroups:
+    """The groups around this process that limit its memory; where they are is looked up once."""
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._groups = list(_groups_of(proc, "memory"))
+
+    def limit_bytes(self) -> int | None:
+        limits = [limit for folder, v2 in self._groups if (limit := _memory_limit(folder, v2)) is not None]
+        return min(limits, default=None)
+
+    def available_bytes(self) -> int | None:
+        """What the tightest group still lets us have; its page cache counts as free, as in MemAvailable."""
+        left = []
+        for folder, v2 in self._groups:
+            limit = _memory_limit(folder, v2)
+            used = _integer(folder / ("memory.current" if v2 else "memory.usage_in_bytes"))
+            if limit is not None and used is not None:
+                cache = _entry(folder / "memory.stat", "inactive_file" if v2 else "total_inactive_file") or 0
+                left.append(max(0, limit - used + cache))
+        return min(left, default=None)
+
+
+def cpu_quota_cores(proc: Path = PROC) -> float | None:
+    quotas = []
+    for folder, v2 in _groups_of(proc, "cpu"):
+        if v2:
+            words = _text(folder / "cpu.max").split()
+            if len(words) == 2 and words[0] != "max":
+                quotas.append(int(words[0]) / int(words[1]))
+        else:
+            quota, period = _integer(folder / "cpu.cfs_quota_us"), _integer(folder / "cpu.cfs_period_us")
+            if quota is not None and period and quota > 0:
+                quotas.append(quota / period)
+    return min(quotas, default=None)
+
+
+def _groups_of(proc: Path, controller: str) -> Iterator[tuple[Path, bool]]:
+    """This process' group and all above it that are visible here, each with whether it is of version 2."""
+    paths = {}
+    for line in _text(proc / "self" / "cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" or controller in controllers.split(","):
+            paths[number == "0"] = path
+    for line in _text(proc / "self" / "mountinfo").splitlines():
+        mount, _, kind = line.partition(" - ")
+        fields, (filesystem, _, options) = mount.split(), kind.split(" ", 2)
+        v2 = filesystem == "cgroup2"
+        if v2 in paths and (v2 or (filesystem == "cgroup" and controller in options.split(","))):
+            root, top = fields[3], Path(_unescaped(fields[4]))
+            # In a container the path may be the host's, of which only the part below the mounted root is visible.
+            below = paths[v2].removeprefix(root.rstrip("/")).strip("/") if paths[v2].startswith(root) else ""
+            folder = top / below if (top / below).is_dir() else top
+            yield from ((group, v2) for group in (folder, *folder.parents) if group.is_relative_to(top))
+
+
+def _memory_limit(folder: Path, v2: bool) -> int | None:
+    limit = _integer(folder / ("memory.max" if v2 else "memory.limit_in_bytes"))
+    return limit if limit is not None and limit < _NO_LIMIT else None
+
+
+def _entry(path: Path, key: str) -> int | None:
+    for line in _text(path).splitlines():
+        name, _, value = line.partition(" ")
+        if name == key:
+            return int(value)
+    return None
+
+
+def _integer(path: Path) -> int | None:
+    try:
+        return int(_text(path))
+    except ValueError:  # not there, or "max"
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _unescaped(path: str) -> str:
+    return path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
