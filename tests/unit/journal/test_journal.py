@@ -55,9 +55,12 @@ def test_a_newer_field_is_ignored_and_a_missing_one_is_unknown() -> None:
 
 
 def test_a_second_vtune_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
-    with open_study(tmp_path, "s", MACHINE), pytest.raises(UsageError, match=f"pid {os.getpid()}") as refused:
-        with open_study(tmp_path, "s", MACHINE):
-            pass
+    with (
+        open_study(tmp_path, "s", MACHINE),
+        pytest.raises(UsageError, match=f"pid {os.getpid()}") as refused,
+        open_study(tmp_path, "s", MACHINE),
+    ):
+        pass
     assert "--wait" in (refused.value.hint or "")
 
 
