@@ -103,7 +103,8 @@ def _with_rates(measured: Measurement, observed: Observed, roles: Roles, regular
         data_wait_fraction=None if wait_s is None else wait_s / total_s,
         compute_samples_per_s=samples / busy_s if busy_s else None,
         loader_samples_per_s=loader_rate,
-        effective_batch=round(median(counts)),
+        # The mean: with two optimizers every other step of the primary one has no batch of its own.
+        effective_batch=round(samples / len(counts)),
     )
 
 

@@ -20,6 +20,7 @@ from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine, RunningTrial
 from vtune.journal.files import dump_json, to_json, write_atomically
 from vtune.journal.paths import TrialPaths
+from vtune.journal.records import spec_to_json
 from vtune.journal.step_log import StepLog
 from vtune.telemetry.host import HostSampler
 
@@ -31,6 +32,8 @@ SAMPLE_S = 0.2
 # Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile.
 PSS_S = 5.0
 PROGRESS_S = 0.5
+# Training and validation, the pass before and this one: older workers are gone, and their numbers may be others' now.
+RECENT_PASSES = 4
 # Provisional numbers are shown from here on: the first three of them are dropped as start-up.
 PROVISIONAL_STEPS = 5
 # The interval is narrow enough for the decision between settings.
@@ -61,7 +64,7 @@ def run_trial(
 ) -> TrialOutcome:
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
-    dump_json(folder.spec, spec)
+    dump_json(folder.spec, spec_to_json(spec))
     with engine.start(spec, folder.root) as trial, open(folder.telemetry, "a", encoding="utf-8") as telemetry:
         observer = _Observer(spec, folder, watch, trial, telemetry)
         try:
@@ -98,7 +101,8 @@ class _Observer:
         self._spec, self._folder, self._watch, self._trial = spec, folder, watch, trial
         self._ending = False
         self._log = StepLog(folder)
-        self._sampler = HostSampler(trial.pids, trial.own_pids)
+        self._sampler = HostSampler(self._pids, trial.own_pids)
+        self._worker_pids: set[int] = set()
         self._telemetry_file = telemetry
         self._telemetry: list[TelemetrySample] = []
         self._sample_due = self.started_s
@@ -123,6 +127,19 @@ class _Observer:
             self._pss_due = min(self._pss_due, now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
         self._measured = steps_measured(self._observed())
+        self._meet_workers(now)
+
+    def _meet_workers(self, now: float) -> None:
+        """Loader workers of a short epoch are gone before the next look at the tree: they are read as they come."""
+        recent = self._log.facts_named("pass")[-RECENT_PASSES:]
+        named = {pid for fact in recent for pid in fact.data.get("worker_pids") or ()}
+        if not named <= self._worker_pids:
+            self._worker_pids = named
+            self._sample(now, with_pss=False)
+
+    def _pids(self) -> list[int]:
+        """Those that ended are no trouble: the sampler passes over them."""
+        return [*{*self._trial.pids(), *self._worker_pids}]
 
     def reason_to_end(self, now: float) -> EndedBy | None:
         if self._ending:

@@ -1,4 +1,4 @@
-"""A trial record as the public JSON object, and back."""
+"""A trial's spec and record as JSON objects."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
 SCHEMA = 1
+
+
+def spec_to_json(spec: TrialSpec) -> dict[str, Any]:
+    """Effects carry their kind: the worker, which imports nothing of vtune, tells them apart by it."""
+    effects = [{"kind": type(effect).__name__, **to_json(effect)} for effect in spec.effects]
+    return {"schema": SCHEMA, **to_json(spec), "effects": effects}
 
 
 def record_to_json(record: TrialRecord) -> dict[str, Any]:

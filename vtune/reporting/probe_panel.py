@@ -20,34 +20,37 @@ BAR_CELLS = 24
 
 def probe_panel(study: str, record: TrialRecord, price: Price | None) -> RenderableType:
     completed = record.status is TrialStatus.COMPLETED
-    parts: list[RenderableType] = [Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red")]
+    parts: list[RenderableType] = []
+    words = record.evidence.get("last_words")
+    if not completed and isinstance(words, (list, tuple)) and words:
+        parts += [*_section("the training's last words", [str(line) for line in words], bullet="│")[1:], Text()]
+    parts.append(Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red"))
     if completed and record.detail:
         parts.append(Text(harmless(record.detail)))
     if record.measurement.step_time_s is not None:
-        parts += [Text(), _numbers(record.measurement, price)]
-    words = record.evidence.get("last_words")
-    if not completed and isinstance(words, (list, tuple)) and words:
-        parts += _section("the training's last words", [str(line) for line in words], bullet="│")
+        parts += [Text(), _numbers(record, price)]
     parts += _section("why", record.diagnosis.why)
     parts += _section("next", record.diagnosis.next)
     parts += _section("note", record.notes)
-    title = Text(f"{study} · trial {record.trial}" + _settings(record))
+    title = Text(f"{study} · trial {record.trial}")
     return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
 
 
 def _settings(record: TrialRecord) -> str:
-    shown = [f"{name} {_word(value)}" for name, value in record.settings.items() if value is not None]
-    return " · " + ", ".join(shown) if shown else ""
+    return ", ".join(f"{name} {_word(value)}" for name, value in record.settings.items() if value is not None)
 
 
 def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else harmless(str(value), 40)
 
 
-def _numbers(measured: Measurement, price: Price | None) -> RenderableType:
+def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
+    measured = record.measurement
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
+    if record.settings:
+        table.add_row("settings", _settings(record))
     if measured.samples_per_s is not None:
         interval = measured.samples_per_s_ci95
         spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
