@@ -21,6 +21,8 @@ app = typer.Typer(
     help="Makes training runs fast: short, bounded trials of the real training.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Help in plain text comes in a third of the time: rich's renderer loads a Markdown parser first.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

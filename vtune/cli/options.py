@@ -22,38 +22,29 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait while another vtune uses the study.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KNOB=VALUE", help="Turn a knob for this run; repeatable.", rich_help_panel="Trial"),
+    typer.Option("--set", metavar="KNOB=VALUE", help="Turn a knob for this run; repeatable."),
 ]
 Steps = Annotated[
     str | None,
     typer.Option(
         metavar="N",
         help="Measured steps (default 50, up to 100 until the interval is narrow).",
-        rich_help_panel="Trial",
     ),
 ]
-Precise = Annotated[
-    bool, typer.Option("--precise", help="Measure up to 300 steps.", rich_help_panel="Trial", show_default=False)
-]
+Precise = Annotated[bool, typer.Option("--precise", help="Measure up to 300 steps.", show_default=False)]
 TrialTime = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Cap of one trial, start-up apart (default 3m).", rich_help_panel="Trial"),
+    typer.Option(metavar="TIME", help="Cap of one trial, start-up apart (default 3m)."),
 ]
 StartupTime = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Cap of the time to the first batch (default 10m).", rich_help_panel="Trial"),
+    typer.Option(metavar="TIME", help="Cap of the time to the first batch (default 10m)."),
 ]
-VramLimit = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="For example 76GiB or 95%.", rich_help_panel="Limits")
-]
-RamLimit = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="For example 100GiB or 85%.", rich_help_panel="Limits")
-]
+VramLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 76GiB or 95%.")]
+RamLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 100GiB or 85%.")]
 Allow = Annotated[
     str | None,
-    typer.Option(metavar="CLASS", help="close or different: knobs that may change results.", rich_help_panel="Limits"),
+    typer.Option(metavar="CLASS", help="close or different: knobs that may change results."),
 ]
-PriceOption = Annotated[
-    str | None, typer.Option("--price", metavar="RATE", help="For example 3.67/h.", rich_help_panel="Limits")
-]
+PriceOption = Annotated[str | None, typer.Option("--price", metavar="RATE", help="For example 3.67/h.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; start and write nothing.")]
