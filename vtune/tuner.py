@@ -75,16 +75,23 @@ def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
             return learnt
         train_loader = learnt
     folder = tuning.study.new_trial_folder(number)
-    spec = write_trial(tuning, proposal, number, train_loader, folder)
+    spec, notes = write_trial(tuning, proposal, number, train_loader, folder)
     tuning.notify(TrialStarted(spec=spec))
+    there_before = _names_in(spec.cwd)
     outcome = run_trial(tuning.engine, spec, folder, _watch(tuning, tuning.experiment.window), tuning.notify)
-    return read_trial(tuning, spec, outcome, folder)
+    record = read_trial(tuning, spec, outcome, folder)
+    appeared = sorted(_names_in(spec.cwd) - there_before - {"__pycache__"})
+    if appeared:
+        notes = (*notes, f"appeared in {spec.cwd} during the trial: {', '.join(appeared[:8])}")
+    if tuning.experiment.limits.vram is not None:
+        notes = (*notes, "the VRAM limit was not judged: no GPU is measured yet")
+    return replace(record, notes=(*record.notes, *notes))
 
 
 def write_trial(
     tuning: Tuning, proposal: Proposal, number: int, train_loader: str | None, folder: TrialPaths
-) -> TrialSpec:
-    """The spec, and the training's config with what the spec changes in it."""
+) -> tuple[TrialSpec, tuple[str, ...]]:
+    """Writes the training's config with what the spec changes in it; returns the spec, and what the user must know."""
     workload = tuning.experiment.workload
     output = redirected_output(workload, folder.root.absolute())
     for place in output.create:
@@ -102,7 +109,7 @@ def write_trial(
     target = trial_config_path(workload, folder.root)
     if target is not None:
         write_trial_config(workload, {**output.changes, **config_changes(spec.effects)}, target)
-    return spec
+    return spec, output.notes
 
 
 def read_trial(tuning: Tuning, spec: TrialSpec, outcome: TrialOutcome, folder: TrialPaths) -> TrialRecord:
@@ -145,7 +152,7 @@ def learn_roles(tuning: Tuning, proposal: Proposal, number: int) -> str | TrialR
     folder = tuning.study.paths.scout
     shutil.rmtree(folder.root, ignore_errors=True)
     folder.root.mkdir(parents=True)
-    spec = write_trial(tuning, replace(proposal, settings={}), number, None, folder)
+    spec, _ = write_trial(tuning, replace(proposal, settings={}), number, None, folder)
     tuning.notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))
     window = replace(tuning.experiment.window, steps=SCOUT_STEPS, max_steps=SCOUT_STEPS)
     outcome = run_trial(tuning.engine, spec, folder, replace(_watch(tuning, window), scout=True), tuning.notify)
@@ -176,6 +183,13 @@ def _scout_question(experiment: Experiment) -> str:
             digest.update(path.read_bytes())
     digest.update(json.dumps(experiment.workload.config, default=str, sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def _names_in(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
 
 
 def _watch(tuning: Tuning, window: Window) -> Watch:

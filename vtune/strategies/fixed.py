@@ -20,7 +20,7 @@ class Once:
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         if len(history) > self.already:
             return None
-        asked = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        asked = ", ".join(f"{name}={str(value).lower()}" for name, value in self.settings.items())
         return Proposal(
             settings=self.settings, reason=f"asked for {asked}" if asked else "the current settings", origin=self.origin
         )
