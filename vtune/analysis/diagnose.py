@@ -26,7 +26,7 @@ class WorkerCost:
 
 def diagnose(measured: Measurement, machine: Machine, worker: WorkerCost | None, tree_cores: float | None) -> Diagnosis:
     if measured.samples_per_s is None:
-        return Diagnosis(bottleneck="unknown", verdict="no rate could be measured")
+        return _without_samples(measured)
     wait = measured.data_wait_fraction
     headroom = _headroom(measured)
     if wait is None:
@@ -43,6 +43,16 @@ def diagnose(measured: Measurement, machine: Machine, worker: WorkerCost | None,
         why=tuple(_why(measured, wait, worker, tree_cores, machine)),
         next=tuple(_next(measured, bottleneck, headroom, tree_cores, machine)),
         headroom=headroom,
+    )
+
+
+def _without_samples(measured: Measurement) -> Diagnosis:
+    if measured.step_time_s is None:
+        return Diagnosis(bottleneck="unknown", verdict="no rate could be measured")
+    return Diagnosis(
+        bottleneck="unknown",
+        verdict=f"{1 / measured.step_time_s.mean:.3g} steps/s; no DataLoader was seen to feed them",
+        why=("data that does not come through a PyTorch DataLoader can be neither counted nor timed",),
     )
 
 

@@ -1,0 +1,65 @@
+from dataclasses import replace
+
+import pytest
+
+from vtune.analysis.ending import Seen, status_of
+from vtune.domain.experiment import Window
+from vtune.domain.trial import TrialOutcome, TrialStatus
+
+WINDOW = Window()
+SEEN = Seen(pythons=1, hello=True, steps=60, measured=50, backwards=60, batches=61, last_words="")
+OUTCOME = TrialOutcome(ended_by="itself", exit_code=0, signal=None, seconds=10.0)
+
+
+def status(words: str = "", **changes: object) -> tuple[TrialStatus, str | None]:
+    return status_of(replace(OUTCOME, **changes), WINDOW, replace(SEEN, last_words=words))
+
+
+def test_a_full_window_is_completed_without_a_word() -> None:
+    assert status(ended_by="window", exit_code=0) == (TrialStatus.COMPLETED, None)
+
+
+def test_a_natural_end_with_enough_steps_is_completed_and_says_so() -> None:
+    found, detail = status()
+    assert found is TrialStatus.COMPLETED and "50 measured steps" in (detail or "")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", TrialStatus.OUT_OF_VRAM),
+        (
+            "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that "
+            "dataloader's workers are out of shared memory.",
+            TrialStatus.OUT_OF_SHM,
+        ),
+        ("Traceback ...\nMemoryError", TrialStatus.OUT_OF_RAM),
+        ("RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried", TrialStatus.OUT_OF_RAM),
+        ("ValueError: wrong shape", TrialStatus.CRASHED),
+    ],
+)
+def test_the_last_words_tell_which_memory_ran_out(words: str, expected: TrialStatus) -> None:
+    found, detail = status(words, exit_code=1)
+    assert found is expected
+    assert words.splitlines()[-1][:40] in (detail or "")
+
+
+def test_a_memory_word_in_a_log_line_is_no_verdict_on_a_good_end() -> None:
+    assert status("warning: CUDA out of memory, retrying", exit_code=0)[0] is TrialStatus.COMPLETED
+
+
+def test_a_signal_is_named() -> None:
+    assert "SIGSEGV" in (status(exit_code=None, signal=11)[1] or "")
+    assert "signal 40" in (status(exit_code=None, signal=40)[1] or "")
+
+
+def test_fewer_steps_than_asked_are_enough_when_few_were_asked() -> None:
+    few = replace(SEEN, steps=8, measured=6)
+    assert status_of(OUTCOME, Window(steps=5, max_steps=5), few)[0] is TrialStatus.COMPLETED
+    assert status_of(OUTCOME, Window(steps=50), few)[0] is TrialStatus.TOO_SHORT
+
+
+def test_what_was_seen_instead_of_a_step_is_said() -> None:
+    nothing = replace(SEEN, steps=0, measured=0, backwards=12, batches=0)
+    found, detail = status_of(OUTCOME, WINDOW, nothing)
+    assert found is TrialStatus.NOT_OBSERVED and "12 backward passes" in (detail or "")

@@ -1,0 +1,48 @@
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from support.records import a_record
+from vtune.domain.experiment import Price
+from vtune.domain.record import Measurement
+from vtune.domain.trial import TrialStatus
+from vtune.reporting.numbers import bytes_, harmless, rate, seconds
+from vtune.reporting.probe_panel import probe_panel
+
+
+def shown(record, width: int = 80, price: Price | None = None) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(probe_panel("study", record, price))
+    return console.file.getvalue()
+
+
+def test_the_verdict_comes_first_and_every_line_fits_80_columns() -> None:
+    text = shown(a_record(), price=Price(per_hour=3.67, currency="$"))
+    assert text.index("data-bound") < text.index("12.3 samples/s") < text.index("because") < text.index("workers=4")
+    assert "$10.60" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_record_without_numbers_still_says_what_happened() -> None:
+    failed = replace(a_record(status=TrialStatus.NOT_OBSERVED), measurement=Measurement())
+    assert "data-bound" in shown(failed)
+
+
+@pytest.mark.parametrize("width", [20, 40, 200])
+def test_any_width_is_served(width: int) -> None:
+    assert max(len(line) for line in shown(a_record(), width).splitlines()) <= width
+
+
+def test_numbers_read_as_people_say_them() -> None:
+    assert [seconds(s) for s in (0.165, 34, 720, 15120, 2304000, None)] == [
+        "165 ms", "34 s", "12 min", "4.2 h", "26.7 d", "unknown",
+    ]  # fmt: skip
+    assert [bytes_(b) for b in (512, 2**20, 7 * 2**30, None)] == ["512 B", "1 MiB", "7 GiB", "unknown"]
+    assert [rate(r) for r in (12.31, 1234.5, 0.0556)] == ["12.3", "1234", "0.0556"]
+
+
+def test_foreign_text_cannot_move_the_cursor_or_flood_the_screen() -> None:
+    assert harmless("a\x1b[31mb\x07\nc") == "a�[31mb� c"
+    assert len(harmless("x" * 10_000)) <= 400
