@@ -28,7 +28,7 @@ SIGNAL_NAMES = {
 
 OUT_OF_MEMORY = (
     (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-    (TrialStatus.OUT_OF_SHM, r"bus error.*shared memory|unable to (?:write|allocate|resize|mmap).*(?:shm|shared)"),
+    (TrialStatus.OUT_OF_SHM, r"(?is)bus error.*shared memory|unable to (?:write|allocate|resize|mmap).*(?:shm|shared)"),
     (TrialStatus.OUT_OF_RAM, r"(?m)^MemoryError|can't allocate memory|Cannot allocate memory|ArrayMemoryError"),
 )
 

@@ -1,0 +1,135 @@
+"""Loaders, optimizers and batches of the user's: named, remembered and measured without being touched."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import OrderedDict, UserDict
+from typing import Any
+
+import pytest
+
+
+class Thing:
+    """Equal to everything, and without a hash: as the user's own classes may be."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+class Array:
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    shape: Any = None
+
+
+class AnswersAnything:
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was looked up")
+
+
+def test_two_objects_that_are_equal_are_still_two_and_neither_is_kept_alive() -> None:
+    from _vtune_hooks.attached import Attached
+
+    attached: Attached[int] = Attached()
+    first, second = Thing(), Thing()
+    attached.set(first, 1)
+    assert attached.get(second) is None
+    attached.set(second, 2)
+    assert (attached.get(first), attached.get(second)) == (1, 2)
+    dead = weakref.ref(first)
+    del first
+    gc.collect()
+    assert dead() is None
+    assert attached.values() == [2]
+    assert len(attached._entries) == 1
+
+
+def test_a_later_object_at_the_same_address_is_not_taken_for_the_earlier_one() -> None:
+    from _vtune_hooks.attached import Attached
+
+    attached: Attached[int] = Attached()
+    for number in range(100):
+        thing = Thing()
+        assert attached.get(thing) is None
+        attached.set(thing, number)
+        del thing
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (Array(5, 3), 5),
+        ([Array(4), Array(9)], 4),
+        ({"label": "x", "image": Array(7, 1)}, 7),
+        (OrderedDict(a=[Array(), (Array(6),)]), 6),
+        (UserDict(a=Array(2)), 2),
+        ((Array(), Array(3)), 3),
+        (["a", "b"], 0),
+        (None, 0),
+        (["x"] * 100 + [Array(8)], 0),
+    ],
+)
+def test_the_leading_dimension_is_that_of_the_first_array_with_one(batch: Any, size: int) -> None:
+    from _vtune_hooks.batches import leading_dimension
+
+    assert leading_dimension(batch) == size
+
+
+def test_an_object_that_is_no_array_is_not_asked_anything() -> None:
+    from _vtune_hooks.batches import leading_dimension
+
+    assert leading_dimension([AnswersAnything()]) == 0
+
+
+def keys_of(*events: tuple[str, Any]) -> list[str]:
+    from _vtune_hooks.identity import Keys, Place
+
+    keys, found = Keys(), []
+    for what, loader in events:
+        if what == "made":
+            found.append(keys.give(loader, [], Place(file="/far/away/train.py", line=8, stack_hash="0a")))
+        else:
+            keys.iterated(loader)
+    return found
+
+
+def test_a_key_has_file_line_data_set_and_stack_but_no_folder() -> None:
+    assert keys_of(("made", Array())) == ["train.py:8:list#0@0a"]
+
+
+def test_a_loader_made_anew_after_the_first_was_iterated_has_the_same_key() -> None:
+    first, second = Array(), Array()
+    assert len(set(keys_of(("made", first), ("iterated", first), ("made", second)))) == 1
+
+
+def test_twins_made_before_either_is_iterated_have_two_keys_in_each_epoch() -> None:
+    a, b, c, d = (Array() for _ in range(4))
+    events = [("made", a), ("made", b), ("iterated", a), ("iterated", b), ("made", c), ("made", d)]
+    assert [key.split("#")[1] for key in keys_of(*events)] == ["0@0a", "1@0a", "0@0a", "1@0a"]
+
+
+def test_a_loader_that_was_thrown_away_is_nobodys_twin() -> None:
+    from _vtune_hooks.identity import Keys, Place
+
+    keys = Keys()
+    for _ in range(3):
+        assert "#0@" in keys.give(Array(), [], Place(file="train.py", line=8, stack_hash="0a"))
+
+
+def test_places_differ_by_line_and_agree_by_stack() -> None:
+    import sys
+
+    from _vtune_hooks.identity import place_of_caller
+
+    def make() -> Any:
+        return place_of_caller(sys._getframe())
+
+    same = [make() for _ in range(2)]
+    other = make()
+    assert same[0] == same[1]
+    assert same[0].stack_hash != other.stack_hash
+    assert same[0].where.startswith(__file__)

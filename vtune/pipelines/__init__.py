@@ -1,0 +1,1 @@
+"""Reference trainings: plain PyTorch scripts that know nothing of vtune."""

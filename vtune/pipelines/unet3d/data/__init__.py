@@ -1,0 +1,1 @@
+"""From a record's number to a training patch: volumes, patches, augmentation."""
