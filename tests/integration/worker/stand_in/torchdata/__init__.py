@@ -1,0 +1,1 @@
+"""As much of torchdata as the hooks touch: see stateful_dataloader."""

@@ -1,0 +1,149 @@
+"""Inside a loader's worker: when each batch was begun and finished, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+from _vtune_hooks import recorder
+from _vtune_hooks.frames import leave_out_of_traceback, unseen
+
+NOT_A_BATCH = ("_IterableDatasetStopIteration", "ExceptionWrapper")
+
+_now = time.monotonic
+_cpu = time.thread_time
+
+
+def placed(module: ModuleType) -> None:
+    """After torch's (or torchdata's) worker module has run."""
+    original = vars(module).get("_worker_loop")
+    parameters = list(inspect.signature(original).parameters) if inspect.isfunction(original) else []
+    if not {"index_queue", "data_queue", "worker_id"} <= set(parameters):
+        recorder.problem(f"{module.__name__}._worker_loop has another form here: its workers are not watched")
+        return
+    # Pickle finds the loop by its name in this module, so a spawned worker starts with the wrapper, too.
+    setattr(module, "_worker_loop", _looping(original, parameters))  # noqa: B010
+
+
+def _looping(original: Any, parameters: list[str]) -> Any:
+    index_at, data_at, id_at = (parameters.index(name) for name in ("index_queue", "data_queue", "worker_id"))
+
+    @unseen
+    @functools.wraps(original)
+    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+        # In a thread, or called in some other way, it is left as it is.
+        if threading.current_thread() is threading.main_thread() and len(args) > max(index_at, data_at, id_at):
+            recorder.become_loader_worker()
+            watched = list(args)
+            loading = Loading(args[id_at], args[index_at], args[data_at])
+            watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
+            args = tuple(watched)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+        finally:
+            recorder.flush(wait=True)
+
+    return _worker_loop
+
+
+class Loading:
+    """The batch that this worker is at."""
+
+    def __init__(self, worker: int, index_queue: Any, data_queue: Any) -> None:
+        self.worker = worker
+        self.index_queue = index_queue
+        self.data_queue = data_queue
+        self.resume = 0
+        self.index: int | None = None
+        self.samples = 0
+        self.started = 0.0
+        self.cpu = 0.0
+
+
+class IndexQueue:
+    """Stands before the real queue, of which everything but `get` is passed on."""
+
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loading.index_queue, name)
+
+    @unseen
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        loading = self._loading
+        try:
+            _flush_before_waiting(loading.index_queue)
+            task = loading.index_queue.get(*args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+        loading.index = None
+        if type(task) is tuple and len(task) == 2:
+            index, asked = task
+            if isinstance(index, int):
+                # torchdata sends a pair: the index, and whether a snapshot is wanted.
+                if type(asked) is tuple and len(asked) == 2 and type(asked[1]) is bool:
+                    asked = asked[0]
+                loading.index = index
+                loading.samples = len(asked) if type(asked) in (list, tuple) else 0
+                loading.cpu = _cpu()
+                loading.started = _now()
+        elif type(task).__name__ == "_ResumeIteration":
+            loading.resume += 1
+        return task
+
+
+class DataQueue:
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loading.data_queue, name)
+
+    @unseen
+    def put(self, result: Any, *args: Any, **kwargs: Any) -> Any:
+        loading = self._loading
+        finished, cpu = _now(), _cpu()
+        if loading.index is not None and result[0] == loading.index:
+            if not _is_no_batch(result[1]):
+                recorder.record(
+                    recorder.LOADED,
+                    0,
+                    loading.worker,
+                    loading.resume,
+                    loading.index,
+                    loading.started,
+                    finished,
+                    cpu - loading.cpu,
+                    loading.samples,
+                    0,
+                )
+            loading.index = None
+        try:
+            return loading.data_queue.put(result, *args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+
+
+def _is_no_batch(data: Any) -> bool:
+    if type(data) is tuple and len(data) == 3 and isinstance(data[1], int):
+        data = data[0]  # torchdata: the batch, the worker, its state
+    return type(data).__name__ in NOT_A_BATCH
+
+
+def _flush_before_waiting(queue: Any) -> None:
+    """The time of a write is free when there is nothing to do, and an idle worker may be ended by a signal."""
+    try:
+        if recorder.here.pending and queue.empty():
+            recorder.flush()
+    except Exception:
+        pass

@@ -1,0 +1,175 @@
+"""What this process has to tell: hot records kept in memory until a write is worth it, and rare facts at once.
+
+Nothing here may disturb the training: a disk that is full switches the recording off, without a word.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from _vtune_hooks.append_file import AppendFile
+
+LOADED, DELIVERED, BACKWARD, STEP = 1, 2, 3, 4
+MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
+
+RECORD = struct.Struct("<BBHIqdddII")
+HEADER = struct.pack("<8sII", b"VTUNEREC", 1, RECORD.size)
+# One write each fifth of a second is too rare to be felt, and often enough for a parent that looks every half second.
+FLUSH_EVERY_S = 0.2
+
+_pack = RECORD.pack
+_now = time.monotonic
+
+
+class Process:
+    """The state of the recording in one process; made anew in a fork's child."""
+
+    def __init__(self, folder: str, *, silent: bool) -> None:
+        pid = os.getpid()
+        self.folder = folder
+        # Inside a loader's worker: nothing but the batches that it loads is recorded.
+        self.silent = silent
+        self.off = not folder
+        self.main_thread = threading.main_thread().ident
+        self.pending: list[bytes] = []
+        self.flushed_s = 0.0
+        self.flushing = threading.Lock()
+        self.greeted = False
+        self.problems: set[str] = set()
+        self.records = AppendFile(os.path.join(folder, f"steps-{pid}.bin"), header=HEADER)
+        self.facts = AppendFile(os.path.join(folder, f"steps-{pid}.jsonl"))
+        self.ends_noticed = False
+
+
+here = Process(os.environ.get("VTUNE_TRIAL", ""), silent=False)
+# What else must not be carried over a fork: a child tells its facts in a file of its own.
+in_each_child: list[Callable[[], None]] = []
+
+
+def record(
+    kind: int, flags: int, source: int, group: int, index: int, a: float, b: float, c: float, n1: int, n2: int
+) -> None:
+    """`b` is now: it also decides when to write."""
+    process = here
+    # A list of finished records: appending and taking the first n are safe between threads without a lock.
+    process.pending.append(_pack(kind, flags, source, group, index, a, b, c, n1, n2))
+    if b - process.flushed_s >= FLUSH_EVERY_S:
+        flush()
+
+
+def flush(*, wait: bool = False) -> None:
+    process = here
+    process.flushed_s = _now()
+    if not process.pending:
+        return
+    # Never wait by default: a signal handler of the training's own may have interrupted this very function.
+    if not process.flushing.acquire(timeout=1.0 if wait else 0.0):
+        return
+    try:
+        if not process.silent:
+            say_hello()
+        _notice_the_end_of_a_multiprocessing_child()
+        count = len(process.pending)
+        text = b"".join(process.pending[:count])
+        del process.pending[:count]
+        if not process.off:
+            process.records.append(text)
+    except Exception:
+        process.off = True
+    finally:
+        process.flushing.release()
+
+
+def fact(name: str, **fields: Any) -> None:
+    process = here
+    if process.off or process.silent:
+        return
+    now = _now()
+    if name != "hello":
+        say_hello()
+        _notice_the_end_of_a_multiprocessing_child()
+        if now - process.flushed_s >= FLUSH_EVERY_S:
+            flush()
+    try:
+        import json
+
+        line = json.dumps({"t": now, "fact": name, **fields}, default=repr)
+        process.facts.append(line.encode() + b"\n")
+    except Exception:
+        process.off = True
+
+
+def problem(text: str) -> None:
+    """A hook that could not be placed or failed: told once, never raised."""
+    if text not in here.problems and len(here.problems) < 50:
+        here.problems.add(text)
+        fact("problem", text=text)
+
+
+def say_hello() -> None:
+    process = here
+    if process.greeted:
+        return
+    process.greeted = True
+    torch = sys.modules.get("torch")
+    fact(
+        "hello",
+        pid=os.getpid(),
+        ppid=os.getppid(),
+        argv=list(getattr(sys, "argv", ())),
+        executable=sys.executable,
+        python=sys.version.split()[0],
+        torch=str(getattr(torch, "__version__", None)),
+        rank=_number_in_environment("RANK"),
+        world_size=_number_in_environment("WORLD_SIZE"),
+    )
+
+
+def is_main_thread() -> bool:
+    return threading.get_ident() == here.main_thread
+
+
+def become_loader_worker() -> None:
+    here.silent = True
+    here.pending.clear()
+
+
+def _number_in_environment(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _notice_the_end_of_a_multiprocessing_child() -> None:
+    # Forked children of multiprocessing leave by os._exit: atexit does not run there, their finalizers do.
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if here.ends_noticed or multiprocessing is None or multiprocessing.parent_process() is None:
+        return
+    from multiprocessing.util import Finalize
+
+    here.ends_noticed = True
+    Finalize(None, _flush_at_exit, exitpriority=-1)
+
+
+def _flush_at_exit() -> None:
+    flush(wait=True)
+
+
+def _start_afresh_after_fork() -> None:
+    global here
+    parent = here
+    parent.records.forget()
+    parent.facts.forget()
+    here = Process(parent.folder, silent=parent.silent)
+    for forget in in_each_child:
+        forget()
+
+
+atexit.register(_flush_at_exit)
+os.register_at_fork(after_in_child=_start_afresh_after_fork)
