@@ -31,7 +31,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy --no-error-summary
 	MYPYPATH=$(INJECT) $(BIN)/mypy --no-error-summary --explicit-package-bases --python-version 3.10 \
-		$(INJECT)/sitecustomize.py $(INJECT)/_vtune_hooks
+		$(INJECT)/sitecustomize.py $(INJECT)/_vtune_hooks/*.py
 
 contracts: $(READY)
 	$(BIN)/lint-imports --no-logo
@@ -43,11 +43,13 @@ format: $(READY)
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
 
-# pip's --no-compile halves the time: of torch only what is imported gets compiled.
+# pip's --no-compile halves the time: of torch only what is imported gets compiled, here and once for all.
+WARM := import torch._dynamo, torch.optim, torch.utils.data, vtune.api, vtune.cli.main, vtune.cli.probe
 $(READY): pyproject.toml constraints.txt vtune/version.py
 	@$(PY) -c 'import sys; sys.exit("vtune needs Python 3.11 or newer, for example: make PY=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PY) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]'
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c '$(WARM)'
 	@touch $@
 
 # One file for every Python, platform and extra; nothing of this machine gets into it (--no-config, no index, no links).
