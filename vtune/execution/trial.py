@@ -165,7 +165,11 @@ class _Observer:
             # The tree is still whole: its memory is read once more.
             self._sample(time.monotonic(), with_pss=True)
         write_atomically(self._folder.stop, f"{self._stop_at()}\n")
-        self._trial.end(reason, max(LEAST_GRACE_S, 3 * self._slowest_step_s()) if grace_s is None else grace_s)
+        if self._roles is None:
+            grace_s = 0.0  # only a training that steps can end itself
+        elif grace_s is None:
+            grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
+        self._trial.end(reason, grace_s)
 
     def _sample(self, now: float, with_pss: bool) -> None:
         if with_pss:

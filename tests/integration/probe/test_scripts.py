@@ -100,6 +100,7 @@ def test_loader_options_are_turned_from_inside_where_no_config_names_them(tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_the_scout_run_is_made_once_and_again_when_the_script_changes(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text((SCRIPTS / "plain.py").read_text())
