@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vtune.domain.machine import Machine
+from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement
 
 # Below 5 % waiting nothing in the loader can win more than noise; above 25 % the loader sets the pace.
@@ -14,34 +13,29 @@ WAITS_MUCH = 0.25
 OTHERS_CORES = 0.3
 # The tree keeps this share of the cores busy: more workers would take time from the training itself.
 CORES_FULL = 0.9
+# A gain below this is noise and not worth a word.
+WORTH_SAYING = 1.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCost:
-    """A loader worker's batch, split: its wall time and the share of it spent computing."""
-
-    batch_s: float
-    cpu_fraction: float | None
-
-
-def diagnose(measured: Measurement, machine: Machine, worker: WorkerCost | None, tree_cores: float | None) -> Diagnosis:
+def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
     if measured.samples_per_s is None:
         return _without_samples(measured)
-    wait = measured.data_wait_fraction
-    headroom = _headroom(measured)
-    if wait is None:
+    if measured.data_wait_fraction is None:
         return Diagnosis(
             bottleneck="unknown",
-            verdict=f"{measured.samples_per_s:.3g} samples/s; where the time goes could not be seen",
+            verdict=f"{rate(measured.samples_per_s)} samples/s; where the time goes could not be seen",
             why=("the batches reach the training through a thread of its own, so waiting is not visible",),
-            headroom=None,
         )
+    if measured.fed_from_stock:
+        return _fed_from_stock(measured)
+    wait = _wait_share(measured, measured.data_wait_fraction)
+    headroom = max(1.0, 1 / (1 - wait)) if wait < 1 else None
     bottleneck: Bottleneck = "data" if wait > WAITS_MUCH else "compute" if wait < WAITS_LITTLE else "balanced"
     return Diagnosis(
         bottleneck=bottleneck,
         verdict=_verdict(measured, bottleneck, wait, headroom),
-        why=tuple(_why(measured, wait, worker, tree_cores, machine)),
-        next=tuple(_next(measured, bottleneck, headroom, tree_cores, machine)),
+        why=tuple(_why(measured, machine)),
+        next=tuple(_next(measured, bottleneck, machine)),
         headroom=headroom,
     )
 
@@ -51,54 +45,73 @@ def _without_samples(measured: Measurement) -> Diagnosis:
         return Diagnosis(bottleneck="unknown", verdict="no rate could be measured")
     return Diagnosis(
         bottleneck="unknown",
-        verdict=f"{1 / measured.step_time_s.mean:.3g} steps/s; no DataLoader was seen to feed them",
+        verdict=f"{rate(1 / measured.step_time_s.mean)} steps/s; no DataLoader was seen to feed them",
         why=("data that does not come through a PyTorch DataLoader can be neither counted nor timed",),
     )
 
 
-def _headroom(measured: Measurement) -> float | None:
-    if measured.samples_per_s is None or measured.compute_samples_per_s is None:
-        return None
-    return max(1.0, measured.compute_samples_per_s / measured.samples_per_s)
+def _fed_from_stock(measured: Measurement) -> Diagnosis:
+    """The window says nothing of how long the training would wait once the stock is used up."""
+    return Diagnosis(
+        bottleneck="data",
+        verdict=(
+            f"data-bound once its stock is used up: the loader can deliver at most"
+            f" {rate(measured.loader_samples_per_s)} samples/s, the window saw {rate(measured.samples_per_s)}"
+        ),
+        why=(f"not shown to be steady: {measured.unsteady_because}",),
+        next=("measure longer with --precise: this rate will not last",),
+    )
+
+
+def _wait_share(measured: Measurement, in_steps: float) -> float:
+    """Share of a whole epoch spent waiting for data: between its steps, and for the first batch after a restart."""
+    epoch_s, restart_s = measured.projected.epoch_s, measured.epoch_restart_s
+    if epoch_s is None or restart_s is None or measured.epoch_restart_wait_s is None:
+        return in_steps
+    return ((epoch_s - restart_s) * in_steps + min(restart_s, measured.epoch_restart_wait_s)) / epoch_s
 
 
 def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroom: float | None) -> str:
-    at_most = f"; better loading could win at most {headroom:.2g}×" if headroom else ""
+    worth = headroom is not None and headroom >= WORTH_SAYING
+    at_most = f"; better loading could win at most {headroom:.2g}×" if worth else ""
+    restarts = wait > 2 * (measured.data_wait_fraction or 0) and wait > WAITS_LITTLE
+    what = "for its loader, most of it at the start of each epoch," if restarts else "for its loader"
     match bottleneck:
         case "data":
-            return f"data-bound: the training waits for its loader {wait:.0%} of the time{at_most}"
+            return f"data-bound: the training waits {what} {wait:.0%} of the time{at_most}"
         case "compute":
             return f"compute-bound: only {wait:.1%} of the time is spent waiting for data{at_most}"
         case _:
-            return f"balanced: {wait:.0%} of the time is spent waiting for data{at_most}"
+            return f"balanced: the training waits {what} {wait:.0%} of the time{at_most}"
 
 
-def _why(
-    measured: Measurement, wait: float, worker: WorkerCost | None, tree_cores: float | None, machine: Machine
-) -> list[str]:
-    settings = measured.effective_settings
+def _why(measured: Measurement, machine: Machine) -> list[str]:
+    settings, wait, worker = measured.effective_settings, measured.data_wait_fraction or 0.0, measured.worker_cost
     workers = settings.get("workers")
     lines = []
     if measured.step_time_s is not None:
         mean = measured.step_time_s.mean
-        lines.append(f"of {mean * 1e3:.4g} ms a step, {mean * wait * 1e3:.3g} ms are spent in next() of the loader")
+        lines.append(f"of {seconds(mean)} a step, {seconds(mean * wait)} are spent in next() of the loader")
     if worker is not None and isinstance(workers, int) and workers > 0:
         cpu = f", {worker.cpu_fraction:.0%} of it computing" if worker.cpu_fraction is not None else ""
         one = "worker needs" if workers == 1 else "workers need each"
-        lines.append(f"{workers} loader {one} {worker.batch_s * 1e3:.3g} ms for a batch{cpu}")
+        lines.append(f"{workers} loader {one} {seconds(worker.batch_s)} for a batch{cpu}")
     elif workers == 0:
         lines.append("there is no loader worker: every batch is made by the training process itself")
     if measured.loader_samples_per_s is not None and measured.compute_samples_per_s is not None:
         lines.append(
-            f"the loader alone could deliver up to {measured.loader_samples_per_s:.3g} samples/s,"
-            f" the rest of the step could take {measured.compute_samples_per_s:.3g}"
+            f"the loader alone could deliver up to {rate(measured.loader_samples_per_s)} samples/s,"
+            f" the rest of the step could take {rate(measured.compute_samples_per_s)}"
         )
-    if measured.first_batch_s is not None and settings.get("persistent_workers") is False and workers:
-        lines.append(
-            f"workers are started again every epoch: the first batch took {measured.first_batch_s:.2g} s to come"
-        )
-    if tree_cores is not None and tree_cores > CORES_FULL * machine.cores:
-        lines.append(f"the training keeps {tree_cores:.1f} of {machine.cores:g} cores busy")
+    if measured.epoch_restart_s is not None:
+        lines.append(f"between two epochs {seconds(measured.epoch_restart_s)} pass without a step")
+    elif measured.first_batch_s is not None and settings.get("persistent_workers") is False and workers:
+        lines.append(f"workers start again every epoch: the first batch took {seconds(measured.first_batch_s)}")
+    if measured.projected.epoch_s is not None and measured.epoch_restart_s is None:
+        lines.append("no end of an epoch was seen: the projection leaves out validation and checkpoints")
+    tree = measured.tree_cores
+    if tree is not None and tree > CORES_FULL * machine.cores:
+        lines.append(f"the training keeps {tree:.1f} of {machine.cores:g} cores busy")
     if measured.others_cores is not None and measured.others_cores > OTHERS_CORES:
         lines.append(f"other programs kept {measured.others_cores:.1f} cores busy meanwhile: the rate may be too low")
     if measured.unsteady_because:
@@ -106,17 +119,12 @@ def _why(
     return lines
 
 
-def _next(
-    measured: Measurement,
-    bottleneck: Bottleneck,
-    headroom: float | None,
-    tree_cores: float | None,
-    machine: Machine,
-) -> list[str]:
+def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> list[str]:
     settings = measured.effective_settings
     workers, prefetch = settings.get("workers"), settings.get("prefetch_factor")
+    waits_in_steps = (measured.data_wait_fraction or 0.0) >= WAITS_LITTLE
     lines = []
-    if bottleneck in ("data", "balanced") and isinstance(workers, int):
+    if waits_in_steps and isinstance(workers, int):
         more = min(max(1, workers * 2), max(1, int(machine.cores)))
         if more > workers:
             lines.append(f"try --set workers={more}")
@@ -124,13 +132,18 @@ def _next(
             lines.append(f"workers are as many as cores ({machine.cores:g}): make a sample cheaper, or load less of it")
         if isinstance(prefetch, int) and prefetch < 2:
             lines.append("try --set prefetch_factor=2: one batch in advance leaves no slack for a slow one")
+    if _restart_is_felt(measured) and workers and settings.get("persistent_workers") is False:
+        lines.append("try --set persistent_workers=true: starting workers anew is felt in so short an epoch")
     if bottleneck == "compute":
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
-    restarts = workers and settings.get("persistent_workers") is False and measured.projected.epoch_s
-    if restarts and measured.first_batch_s and measured.first_batch_s > 0.02 * (measured.projected.epoch_s or 0):
-        lines.append("try --set persistent_workers=true: the restart is felt in so short an epoch")
-    if tree_cores is not None and tree_cores > CORES_FULL * machine.cores and bottleneck != "data":
-        lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
+        if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
+            lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
     if measured.unsteady_because and measured.steps_measured:
         lines.append("measure longer with --precise to be sure")
     return lines
+
+
+def _restart_is_felt(measured: Measurement) -> bool:
+    waited = measured.first_batch_s if measured.epoch_restart_wait_s is None else measured.epoch_restart_wait_s
+    epoch_s = measured.projected.epoch_s
+    return waited is not None and epoch_s is not None and waited > 0.02 * epoch_s

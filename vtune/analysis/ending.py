@@ -28,7 +28,11 @@ SIGNAL_NAMES = {
 
 OUT_OF_MEMORY = (
     (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-    (TrialStatus.OUT_OF_SHM, r"(?is)bus error.*shared memory|unable to (?:write|allocate|resize|mmap).*(?:shm|shared)"),
+    (
+        TrialStatus.OUT_OF_SHM,
+        r"(?i)bus error[^\n]*shared memory"
+        r"|unable to (?:write|allocate|resize|mmap)[^\n]*(?:/dev/shm|shared memory|torch_)",
+    ),
     (TrialStatus.OUT_OF_RAM, r"(?m)^MemoryError|can't allocate memory|Cannot allocate memory|ArrayMemoryError"),
 )
 

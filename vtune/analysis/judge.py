@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
-from vtune.analysis.diagnose import WorkerCost, diagnose
+from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.measure import Observed, measure
-from vtune.analysis.roles import Roles
 from vtune.analysis.verify import mismatch
-from vtune.analysis.window import pass_facts
-from vtune.domain.events import Fact, TelemetrySample
+from vtune.domain.events import Fact
 from vtune.domain.experiment import PlannedRun, Price, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Diagnosis, Measurement, TrialRecord
@@ -47,10 +43,9 @@ def judge(
     )
     status, detail = status_of(outcome, window, seen)
     if status is TrialStatus.COMPLETED and observed.roles is not None:
-        wrong = mismatch(spec.settings, measured.effective_settings, observed.roles)
+        wrong = mismatch(spec.settings, observed.roles)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong
-    diagnosis = _diagnosis(status, detail, measured, observed, machine)
     return TrialRecord(
         trial=spec.trial,
         origin=spec.origin,
@@ -60,55 +55,17 @@ def judge(
         detail=detail,
         seconds=outcome.seconds,
         measurement=measured,
-        diagnosis=diagnosis,
+        diagnosis=_diagnosis(status, detail, measured, machine),
         notes=tuple(_notes(outcome, observed.facts)),
         evidence=_evidence(status, outcome, observed, last_words),
     )
 
 
-def _diagnosis(
-    status: TrialStatus, detail: str | None, measured: Measurement, observed: Observed, machine: Machine
-) -> Diagnosis:
-    found = diagnose(measured, machine, _worker_cost(observed), tree_cores(observed.telemetry))
+def _diagnosis(status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine) -> Diagnosis:
     if status is TrialStatus.COMPLETED:
-        return found
+        return diagnose(measured, machine)
     # Whatever was measured before it failed is no verdict on a run.
-    return replace(found, verdict=f"{status.value.replace('_', ' ')}: {detail}", next=(), why=())
-
-
-def _worker_cost(observed: Observed) -> WorkerCost | None:
-    roles = observed.roles
-    if roles is None or roles.train is None:
-        return None
-    ours = {
-        pid
-        for data in pass_facts(observed.facts, roles.pid).values()
-        if data.get("loader") in roles.train.numbers
-        for pid in data.get("worker_pids") or ()
-    }
-    # The first batch of each worker pays imports and file handles.
-    seen, batches = set(), []
-    for batch in observed.loaded:
-        if batch.pid in ours:
-            if batch.pid in seen:
-                batches.append(batch)
-            seen.add(batch.pid)
-    wall = sum(b.finished_s - b.started_s for b in batches)
-    if not batches or wall <= 0:
-        return None
-    return WorkerCost(batch_s=wall / len(batches), cpu_fraction=min(1.0, sum(b.cpu_s for b in batches) / wall))
-
-
-def tree_cores(telemetry: Sequence[TelemetrySample]) -> float | None:
-    """Cores that the trial's processes kept busy, over the second half of the samples: start-up is not the training."""
-    half = telemetry[len(telemetry) // 2 :]
-    if len(half) < 2:
-        return None
-    busy = 0.0
-    for before, after in itertools.pairwise(half):
-        known = {p.pid: p.cpu_s for p in before.processes}
-        busy += sum(p.cpu_s - known[p.pid] for p in after.processes if p.pid in known)
-    return busy / (half[-1].t_s - half[0].t_s) if half[-1].t_s > half[0].t_s else None
+    return Diagnosis(bottleneck="unknown", verdict=f"{status.value.replace('_', ' ')}: {detail}")
 
 
 def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:
@@ -130,7 +87,7 @@ def _evidence(status: TrialStatus, outcome: TrialOutcome, observed: Observed, la
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
     }
-    roles: Roles | None = observed.roles
+    roles = observed.roles
     if roles is not None and roles.train is not None:
         evidence["train_loader"] = {
             "key": roles.train.key,

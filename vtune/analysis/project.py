@@ -45,7 +45,8 @@ def _samples_per_epoch(
         return planned.iterations_per_epoch * measured.effective_batch, "iterations"
     batch = measured.effective_settings.get("batch_size")
     if batches_per_pass and isinstance(batch, int) and batch > 0:
-        return batches_per_pass * batch, "data"
+        # Each rank walks over its own share.
+        return batches_per_pass * batch * measured.ranks, "data"
     return None, None
 
 

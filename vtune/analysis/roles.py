@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from vtune.domain.events import BatchDelivered, Fact, OptimizerStepped
+from vtune.domain.effects import Scalar
+from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped
 
-# Relative to the best loader: several optimizers or a loader that runs ahead halve the share of the right one too.
-SHARE_OF_THE_BEST = 0.75
-# Below this even the best loader feeds something else than the steps.
+# Below this even the best loader feeds something else than the steps. Several optimizers, or a loader that runs ahead,
+# leave the right one at about a half; validation loaders reach a third.
 LEAST_SHARE = 0.2
 
 
@@ -28,17 +29,51 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrainPass:
+    """One walk over the training's loader."""
+
+    number: int
+    begun_s: float | None
+    # In batches, where the sampler could tell.
+    length: int | None
+    worker_pids: tuple[int, ...]
+    # What it really ran with, in the knobs' names.
+    settings: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
     pid: int
     # The primary optimizer's steps in the leading process, in order.
     steps: tuple[OptimizerStepped, ...]
     optimizer: int
     train: Loader | None
-    # The training loader's batches in the leading process, in order of delivery.
+    # The training loader's passes and batches in the leading process, in order.
+    passes: tuple[TrainPass, ...]
     batches: tuple[BatchDelivered, ...]
     others: tuple[Loader, ...]
     # Processes that step the same training: one, or the ranks of a distributed run.
     ranks: tuple[int, ...]
+
+    @property
+    def settings(self) -> Mapping[str, Scalar]:
+        return self.passes[-1].settings if self.passes else {}
+
+    @property
+    def workers(self) -> int:
+        workers = self.settings.get("workers")
+        return workers if isinstance(workers, int) else 0
+
+    @property
+    def stock(self) -> int:
+        """Batches that may lie ready before the first step ends."""
+        prefetch = self.settings.get("prefetch_factor")
+        return self.workers * prefetch if isinstance(prefetch, int) else 0
+
+    def own_loads(self, loaded: Sequence[BatchLoaded]) -> list[BatchLoaded]:
+        """What the training loader's workers made; a validation loader's workers are others."""
+        ours = {pid for one in self.passes for pid in one.worker_pids}
+        return [batch for batch in loaded if batch.pid in ours]
 
 
 def find_roles(
@@ -68,7 +103,8 @@ def find_roles(
     optimizer = -primary[pid][2]
     own_steps = tuple(by_process[pid, optimizer])
     own_batches = [batch for batch in delivered if batch.pid == pid and not batch.nested]
-    loaders = _loaders(own_steps, own_batches, [fact for fact in facts if fact.pid == pid])
+    own_facts = [fact for fact in facts if fact.pid == pid]
+    loaders = _loaders(own_steps, own_batches, own_facts)
     best = max(loaders, key=lambda loader: loader.share, default=None)
     train = best if best is not None and best.share >= LEAST_SHARE else None
     return Roles(
@@ -76,6 +112,7 @@ def find_roles(
         steps=own_steps,
         optimizer=optimizer,
         train=train,
+        passes=_passes(own_facts, train),
         batches=tuple(b for b in own_batches if train is not None and b.loader in train.numbers),
         others=tuple(loader for loader in loaders if loader is not train),
         ranks=ranks,
@@ -91,11 +128,9 @@ def _loaders(
     ends = [step.ended_s for step in steps]
     windows: dict[str, set[int]] = defaultdict(set)
     numbers: dict[str, set[int]] = defaultdict(set)
-    seen: Counter[str] = Counter()
     for batch in batches:
         key = str(known.get(batch.loader, {}).get("key", f"loader {batch.loader}"))
         numbers[key].add(batch.loader)
-        seen[key] += 1
         window = bisect_right(ends, batch.returned_s)
         # After the last step nothing is known yet: the batch may belong to a step that has not ended.
         if window < len(ends):
@@ -113,3 +148,34 @@ def _loaders(
             )
         )
     return sorted(found, key=lambda loader: -loader.share)
+
+
+def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...]:
+    if train is None:
+        return ()
+    return tuple(
+        TrainPass(
+            number=int(fact.data.get("pass", -1)),
+            begun_s=_number(fact.data.get("begun")),
+            length=fact.data["length"] if isinstance(fact.data.get("length"), int) else None,
+            worker_pids=tuple(fact.data.get("worker_pids") or ()),
+            settings=_in_knob_names(fact.data.get("effective") or {}),
+        )
+        for fact in facts
+        if fact.name == "pass" and fact.data.get("loader") in train.numbers
+    )
+
+
+def _in_knob_names(effective: Mapping[str, Any]) -> Mapping[str, Scalar]:
+    names = {
+        "workers": "num_workers",
+        "prefetch_factor": "prefetch_factor",
+        "persistent_workers": "persistent_workers",
+        "pin_memory": "pin_memory",
+        "batch_size": "batch_size",
+    }
+    return {knob: effective[option] for knob, option in names.items() if option in effective}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None

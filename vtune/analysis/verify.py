@@ -11,8 +11,9 @@ from vtune.domain.effects import Scalar
 LOADER_KNOBS = ("workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size")
 
 
-def mismatch(asked: Mapping[str, Scalar], effective: Mapping[str, Scalar], roles: Roles) -> str | None:
+def mismatch(asked: Mapping[str, Scalar], roles: Roles) -> str | None:
     """One sentence with both values and the place, or None."""
+    effective = roles.settings
     where = f" (made at {roles.train.where})" if roles.train is not None and roles.train.where else ""
     for name in LOADER_KNOBS:
         if name not in asked:

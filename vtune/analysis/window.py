@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vtune.analysis.roles import Roles
-from vtune.domain.events import BatchDelivered, Fact
+from vtune.domain.events import BatchDelivered
 
 # The first step allocates, compiles and waits for the first batch; the second still warms caches.
 FIRST_STEPS = 2
@@ -47,12 +46,11 @@ def samples_of(batch: BatchDelivered) -> int:
     return batch.samples or batch.leading
 
 
-def pass_facts(facts: Sequence[Fact], pid: int) -> dict[int, Mapping[str, Any]]:
-    return {int(f.data["pass"]): f.data for f in facts if f.name == "pass" and f.pid == pid and "pass" in f.data}
-
-
 def step_windows(roles: Roles) -> list[StepWindow]:
-    """All steps but the first, which has no beginning."""
+    """All steps but the first, which has no beginning.
+
+    Where epochs of one batch (or `next(iter(loader))` in each step) make every other step a boundary, none is apart.
+    """
     ends = [step.ended_s for step in roles.steps]
     by_window: dict[int, list[BatchDelivered]] = {}
     starts_pass: set[int] = set()
@@ -63,6 +61,8 @@ def step_windows(roles: Roles) -> list[StepWindow]:
         if seen_pass is not None and batch.pass_number != seen_pass:
             starts_pass.add(number)
         seen_pass = batch.pass_number
+    if 2 * len(starts_pass) > len(ends):
+        starts_pass.clear()
     return [
         StepWindow(
             started_s=ends[n - 1],

@@ -8,11 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from vtune.domain.numbers import bytes_, harmless, rate, seconds
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent
-from vtune.reporting.numbers import bytes_, harmless, rate, seconds
-
-# Redrawing costs time on the cores that are being measured.
-REFRESHES_PER_S = 2
 
 
 class Progress:
@@ -49,6 +46,7 @@ class Progress:
         command = harmless(" ".join(spec.command), 160)
         self._console.print(Text(f"{self._heading}: {spec.reason}"), Text(f"  {command}", style="dim"), sep="\n")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
+            # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
 

@@ -36,7 +36,7 @@ def probe(
     from vtune.cli.asked import Asked, asked_experiment
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live import Progress
-    from vtune.cli.plan_text import plan_text
+    from vtune.cli.plan import plan_of
     from vtune.config.command_line import CommandLine
     from vtune.journal.records import record_to_json
     from vtune.reporting.probe_panel import probe_panel
@@ -58,7 +58,7 @@ def probe(
     for note in asked.notes:
         stderr.print(note, markup=False)
     if dry_run:
-        plan = plan_text(asked.experiment, results)
+        plan = plan_of(asked.experiment, results)
         exits.print_json(plan.as_json()) if json else print(plan.as_text())
         return
     with terminations_as_interrupts(), Progress(stderr) as progress:

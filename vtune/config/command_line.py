@@ -40,7 +40,7 @@ class CommandLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Overrides:
     study: str | None
     settings: dict[str, Scalar] = field(default_factory=dict)
     steps: int | None
@@ -53,7 +53,7 @@ class Asked:
     price: Price | None
 
 
-def read_command_line(typed: CommandLine, problems: list[Problem]) -> Asked:
+def read_command_line(typed: CommandLine, problems: list[Problem]) -> Overrides:
     def read(option: str, text: object, parse: Callable[[object], T]) -> T | None:
         if text is None:
             return None
@@ -63,7 +63,7 @@ def read_command_line(typed: CommandLine, problems: list[Problem]) -> Asked:
             problems.append(Problem(message=f"{option} {error}"))
             return None
 
-    return Asked(
+    return Overrides(
         study=read("--study", typed.study, parse_study),
         settings=_settings(typed.sets, problems),
         steps=read("--steps", typed.steps, parse_count),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.config.command_line import Asked, CommandLine, read_command_line
+from vtune.config.command_line import CommandLine, Overrides, read_command_line
 from vtune.config.commands import (
     CONFIG,
     program_problem,
@@ -213,7 +213,7 @@ def _with_config(
     return command
 
 
-def _window(section: WindowSection, asked: Asked) -> Window:
+def _window(section: WindowSection, asked: Overrides) -> Window:
     default = Window()
     steps = asked.steps or section.steps
     if asked.steps is not None:

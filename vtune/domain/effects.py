@@ -1,13 +1,12 @@
 """What a setting does to a training, as data: stored in spec.json, replayed by launch, printed by reports.
 
-Every effect is applied by exactly one side: the parent edits configs, arguments and the environment before the
-start; the worker turns loader options inside the training. `side_of` is the place that says which.
+The parent edits configs and the environment before the start; the worker turns loader options inside the training.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 Scalar = bool | int | float | str | None
 
@@ -36,13 +35,3 @@ class SetDataLoaderOption:
 
 
 Effect = SetConfigKey | SetEnv | SetDataLoaderOption
-
-
-def side_of(effect: Effect) -> Literal["parent", "worker"]:
-    match effect:
-        case SetConfigKey() | SetEnv():
-            return "parent"
-        case SetDataLoaderOption():
-            return "worker"
-        case _:
-            assert_never(effect)

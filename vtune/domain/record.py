@@ -29,6 +29,14 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCost:
+    """A loader worker's batch: its wall time, and the share of it spent computing."""
+
+    batch_s: float
+    cpu_fraction: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Numbers of one trial, from its files alone."""
 
@@ -42,14 +50,22 @@ class Measurement:
     data_wait_fraction: float | None = None
     compute_samples_per_s: float | None = None
     loader_samples_per_s: float | None = None
+    worker_cost: WorkerCost | None = None
+    # The window lived on batches that lay ready before it: the loader is slower than the rate.
+    fed_from_stock: bool = False
     startup_s: float | None = None
     first_batch_s: float | None = None
     epoch_restart_s: float | None = None
+    # The part of it spent waiting for the first batch.
+    epoch_restart_wait_s: float | None = None
     samples_per_s_whole_run: float | None = None
     ram_peak_bytes: int | None = None
     shm_peak_bytes: int | None = None
     workers_rss_bytes: tuple[int, ...] = ()
+    # Cores kept busy by the training's own processes, and by everybody else.
+    tree_cores: float | None = None
     others_cores: float | None = None
+    ranks: int = 1
     effective_batch: int | None = None
     samples_per_epoch: int | None = None
     epoch_bound_by: Literal["data", "iterations"] | None = None

@@ -34,8 +34,8 @@ PSS_S = 5.0
 PROGRESS_S = 0.5
 # Training and validation, the pass before and this one: older workers are gone, and their numbers may be others' now.
 RECENT_PASSES = 4
-# Provisional numbers are shown from here on: the first three of them are dropped as start-up.
-PROVISIONAL_STEPS = 5
+# A provisional answer is shown from this step on.
+SHOWN_FROM_STEP = 5
 # The interval is narrow enough for the decision between settings.
 NARROW = 0.05
 # Told to stop, a training may be inside a long step or a long `next()`.
@@ -126,7 +126,7 @@ class _Observer:
             self._first_sign_s = now
             self._pss_due = min(self._pss_due, now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
-        self._measured = steps_measured(self._observed())
+        self._measured = steps_measured(self._roles)
         self._meet_workers(now)
 
     def _meet_workers(self, now: float) -> None:
@@ -195,7 +195,7 @@ class _Observer:
             steps=self._measured,
             steps_wanted=self._watch.window.steps,
             seconds=now - self.started_s,
-            provisional=self._estimate_now() if steps > PROVISIONAL_STEPS else None,
+            provisional=self._estimate_now() if steps > SHOWN_FROM_STEP else None,
             ram_bytes=self._ram_bytes(),
         )
 

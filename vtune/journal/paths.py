@@ -47,10 +47,6 @@ class TrialPaths:
     def stderr(self) -> Path:
         return self.root / "stderr.log"
 
-    def config(self, suffix: str) -> Path:
-        """The training's config for this trial, in the format the training reads."""
-        return self.root / f"config{suffix}"
-
     def step_records(self) -> list[Path]:
         return sorted(self.root.glob("steps-*.bin"))
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
+from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord, WorkerCost
 from vtune.domain.trial import TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
@@ -45,6 +45,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["step_time_s"] = StepTimes(**measured["step_time_s"])
     if measured.get("samples_per_s_ci95"):
         measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
+    if measured.get("worker_cost"):
+        measured["worker_cost"] = WorkerCost(**measured["worker_cost"])
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
     measured["projected"] = Projection(**(measured.get("projected") or {}))
     return TrialRecord(

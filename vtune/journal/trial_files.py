@@ -43,6 +43,14 @@ def read_trial_files(folder: TrialPaths) -> TrialFiles:
     )
 
 
+def saw_loader(folder: TrialPaths, key: str) -> bool:
+    """Whether a loader of this key was made in the trial at all."""
+    log = StepLog(folder)
+    while log.refresh():
+        pass
+    return any(fact.data.get("key") == key for fact in log.facts_named("loader"))
+
+
 def read_telemetry(path: Path) -> tuple[TelemetrySample, ...]:
     return tuple(_sample(item) for item in complete_lines(_bytes_of(path)) if "t_s" in item)
 

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.experiment import Price
+from vtune.domain.numbers import bytes_, harmless, rate, seconds
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
-from vtune.reporting.numbers import bytes_, harmless, rate, seconds
 
 BAR_CELLS = 24
 

@@ -111,3 +111,33 @@ def test_the_scout_run_is_made_once_and_again_when_the_script_changes(tmp_path: 
     script.write_text(script.read_text().replace("range(1)", "range(2)"))
     scouts.append(vtune(*arguments, *command).stderr.count("which loader feeds"))
     assert scouts == [1, 0, 1]
+
+
+@pytest.mark.slow
+def test_a_loader_that_moved_in_an_imported_module_is_looked_for_again(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text((SCRIPTS / "parts.py").read_text())
+    (tmp_path / "data.py").write_text(
+        "from parts import Slow\nfrom torch.utils.data import DataLoader\n"
+        "def make():\n    return DataLoader(Slow(4000, 0.002), batch_size=4)\n"
+    )
+    script = tmp_path / "train.py"
+    text = (SCRIPTS / "plain.py").read_text()
+    script.write_text(
+        text.replace("DataLoader(Slow(4000, 0.002), batch_size=4, shuffle=True)", "__import__('data').make()")
+    )
+    arguments = ["probe", "--json", "--steps", "20", "--results", str(tmp_path / "out"), "--set", "workers=1", "--"]
+    assert vtune(*arguments, sys.executable, script).code == 0
+    (tmp_path / "data.py").write_text("# one line more\n" + (tmp_path / "data.py").read_text())
+    said = vtune(*arguments, sys.executable, script)
+    assert said.code == 0, said.stdout
+    assert said.json["trial"]["settings"]["workers"] == 1
+
+
+def test_a_training_that_fails_in_its_scout_run_keeps_its_evidence(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\nraise ValueError('before any step')\n")
+    said = vtune("probe", "--json", "--results", tmp_path / "out", "--set", "workers=1", "--", sys.executable, script)
+    assert said.code == 5
+    assert said.json["trial"]["status"] == "crashed" and "before any step" in said.json["trial"]["detail"]
+    [words] = (tmp_path / "out").glob("*/trials/0001/stderr.log")
+    assert "before any step" in words.read_text()

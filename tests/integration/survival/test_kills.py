@@ -202,3 +202,21 @@ def test_two_vtunes_on_one_study_never_mix(tmp_path: Path) -> None:
     waiting = vtune(*arguments[:1], "--wait", *arguments[1:])
     stdout, _ = first.communicate(timeout=60)
     assert waiting.code == 0 and json.loads(stdout)["trial"]["trial"] == 1 and waiting.json["trial"]["trial"] == 2
+
+
+def test_an_interrupt_during_the_scout_run_ends_all_of_it(tmp_path: Path) -> None:
+    results = tmp_path / "out"
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--json", "--set",
+         "prefetch_factor=3", "--", sys.executable, str(SCRIPT)],
+        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (results / "s" / "scout" / "pythons.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    program.send_signal(signal.SIGINT)
+    stdout, stderr = program.communicate(timeout=60)
+    assert program.returncode == 130, stderr
+    assert json.loads(stdout)["trial"]["status"] == "interrupted"
+    assert not (results / "s" / "scout.json").exists()
+    assert not of_this_study(results)

@@ -1,8 +1,9 @@
 from dataclasses import replace
 
 from support.records import a_record
-from vtune.analysis.diagnose import WorkerCost, diagnose
+from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
+from vtune.domain.record import Projection, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -12,34 +13,62 @@ MEASURED = replace(
 
 
 def test_a_training_that_waits_is_data_bound_and_told_what_to_try() -> None:
-    found = diagnose(MEASURED, MACHINE, WorkerCost(batch_s=0.3, cpu_fraction=0.9), tree_cores=1.2)
+    found = diagnose(replace(MEASURED, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.9)), MACHINE)
     assert found.bottleneck == "data" and "83%" in found.verdict
-    assert found.headroom is not None and 5.7 < found.headroom < 5.8
+    assert found.headroom is not None and 5.8 < found.headroom < 5.9
     assert any("workers=2" in line for line in found.next)
     assert any("300 ms" in line for line in found.why)
 
 
 def test_no_more_workers_are_proposed_than_there_are_cores() -> None:
-    found = diagnose(MEASURED, replace(MACHINE, cores=1.0), None, tree_cores=1.0)
+    found = diagnose(MEASURED, replace(MACHINE, cores=1.0))
     assert not any("--set workers" in line for line in found.next)
 
 
 def test_a_training_that_does_not_wait_is_compute_bound_and_workers_are_not_proposed() -> None:
-    found = diagnose(replace(MEASURED, data_wait_fraction=0.01, compute_samples_per_s=12.4), MACHINE, None, None)
+    found = diagnose(replace(MEASURED, data_wait_fraction=0.01), MACHINE)
+    assert "at most" not in found.verdict
     assert found.bottleneck == "compute"
     assert not any("--set workers" in line for line in found.next)
 
 
 def test_neighbours_are_named_because_the_numbers_suffer() -> None:
-    found = diagnose(replace(MEASURED, others_cores=1.5), MACHINE, None, None)
+    found = diagnose(replace(MEASURED, others_cores=1.5), MACHINE)
     assert any("1.5 cores" in line for line in found.why)
 
 
 def test_without_a_visible_wait_nothing_is_claimed() -> None:
-    found = diagnose(replace(MEASURED, data_wait_fraction=None), MACHINE, None, None)
+    found = diagnose(replace(MEASURED, data_wait_fraction=None), MACHINE)
     assert found.bottleneck == "unknown" and found.headroom is None
 
 
 def test_steps_without_a_loader_are_still_counted() -> None:
-    found = diagnose(replace(MEASURED, samples_per_s=None), MACHINE, None, None)
+    found = diagnose(replace(MEASURED, samples_per_s=None), MACHINE)
     assert "steps/s" in found.verdict and found.bottleneck == "unknown"
+
+
+def test_short_epochs_whose_restart_is_waited_for_are_data_bound() -> None:
+    restarting = replace(
+        MEASURED,
+        data_wait_fraction=0.0,
+        epoch_restart_s=8.0,
+        epoch_restart_wait_s=7.9,
+        projected=Projection(epoch_s=8.8),
+    )
+    found = diagnose(restarting, MACHINE)
+    assert found.bottleneck == "data" and "start of each epoch" in found.verdict
+    assert any("persistent_workers=true" in line for line in found.next)
+    assert not any("--set workers" in line for line in found.next)
+
+
+def test_a_window_fed_from_stock_is_no_proof_of_anything_but_the_loaders_pace() -> None:
+    found = diagnose(replace(MEASURED, fed_from_stock=True, data_wait_fraction=0.0), MACHINE)
+    assert found.bottleneck == "data" and found.headroom is None and "--precise" in found.next[0]
+
+
+def test_in_between_is_called_balanced() -> None:
+    assert diagnose(replace(MEASURED, data_wait_fraction=0.15), MACHINE).bottleneck == "balanced"
+
+
+def test_a_projection_without_an_epochs_end_says_what_it_leaves_out() -> None:
+    assert any("leaves out validation" in line for line in diagnose(MEASURED, MACHINE).why)

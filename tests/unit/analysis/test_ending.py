@@ -35,6 +35,11 @@ def test_a_natural_end_with_enough_steps_is_completed_and_says_so() -> None:
         ),
         ("Traceback ...\nMemoryError", TrialStatus.OUT_OF_RAM),
         ("RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried", TrialStatus.OUT_OF_RAM),
+        (
+            "resource_tracker: There appear to be 2 leaked shared_memory objects to clean up\n"
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array",
+            TrialStatus.OUT_OF_RAM,
+        ),
         ("ValueError: wrong shape", TrialStatus.CRASHED),
     ],
 )

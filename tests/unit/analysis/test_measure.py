@@ -43,19 +43,44 @@ def test_a_compute_bound_training_hardly_waits(tmp_path: Path) -> None:
 
 
 def test_a_window_that_drains_the_stock_of_a_slow_first_step_is_not_called_steady(tmp_path: Path) -> None:
-    # 6 workers × 8 in advance: 48 batches lie ready after the first step, more than the loader makes up for in 50.
+    # 6 workers × 8 in advance: 48 batches lie ready after the first step, and the loader makes 6.7 a second of the 10
+    # that the training takes; the stock lasts for 144 steps.
     writer = TrialWriter(tmp_path)
-    replay_loader(writer, steps=70, workers=6, prefetch=8, load_s=0.9, compute_s=0.1, first_step_s=30.0)
+    replay_loader(writer, steps=110, workers=6, prefetch=8, load_s=0.9, compute_s=0.1, first_step_s=30.0)
     found = measure(observed(writer), PlannedRun(), None)
-    assert not found.steady
-    assert found.unsteady_because is not None
+    assert found.samples_per_s == pytest.approx(20.0, rel=0.01)
+    assert not found.steady and found.fed_from_stock
+    assert found.unsteady_because is not None and "drained" in found.unsteady_because
+    assert found.loader_samples_per_s == pytest.approx(13.3, rel=0.01)
+
+
+def test_a_validation_loaders_workers_are_not_the_trainings(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=80, workers=2, prefetch=2, load_s=1.0, compute_s=0.1)
+    writer.loader(1, "train.py:9:Patches#0 bbbb")
+    [pid] = writer.begin_pass(number=1, loader=1, workers=1)
+    for j in range(40):
+        writer.load(pid, 0, j, 10 + j * 0.01, 10 + j * 0.01 + 0.001)
+    assert measure(observed(writer), PlannedRun(), None).loader_samples_per_s == pytest.approx(4.0)
+
+
+def test_a_fresh_iterator_for_every_batch_is_no_epoch_boundary(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    for j in range(40):
+        writer.begin_pass(number=j, workers=0)
+        writer.deliver(j, j + 0.5, 0, pass_number=j)
+        writer.step(j + 1.0)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.steps_measured > 30 and found.samples_per_s == pytest.approx(2.0)
 
 
 def test_the_stock_is_not_measured(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     replay_loader(writer, steps=60, workers=4, prefetch=2, load_s=1.0, compute_s=0.1, first_step_s=10.0)
     # 59 windows between 60 steps; 8 batches of stock are dropped.
-    assert steps_measured(observed(writer)) == 59 - 8
+    assert steps_measured(observed(writer).roles) == 59 - 8
 
 
 def test_unknown_stays_none(tmp_path: Path) -> None:
@@ -135,3 +160,5 @@ def test_the_ranks_of_a_distributed_run_add_up(tmp_path: Path) -> None:
     found = measure(observed(writer), PlannedRun(), None)
     assert found.samples_per_s == pytest.approx(4.0)
     assert found.effective_batch == 4
+    # Each rank walks over its own 100 batches: an epoch lasts as long as one rank's walk.
+    assert found.projected.epoch_s == pytest.approx(100.0, rel=0.02)

@@ -6,9 +6,9 @@ from rich.console import Console
 
 from support.records import a_record
 from vtune.domain.experiment import Price
+from vtune.domain.numbers import bytes_, harmless, rate, seconds
 from vtune.domain.record import Measurement
 from vtune.domain.trial import TrialStatus
-from vtune.reporting.numbers import bytes_, harmless, rate, seconds
 from vtune.reporting.probe_panel import probe_panel
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from vtune.domain.effects import Effect, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment
+from vtune.domain.numbers import harmless, seconds
 from vtune.journal.files import to_json
 from vtune.knobs.plan import effects_of, needs_scout
-from vtune.reporting.numbers import harmless, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Plan:
         return "\n".join([*lines, "", "nothing was started"])
 
 
-def plan_text(experiment: Experiment, results: Path) -> Plan:
+def plan_of(experiment: Experiment, results: Path) -> Plan:
     return Plan(
         study=results / experiment.study,
         experiment=experiment,

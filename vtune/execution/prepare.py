@@ -1,0 +1,50 @@
+"""What a trial gets before it starts: its spec, and its own copy of the training's config."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from vtune.config.output import redirected_output, tracker_env
+from vtune.config.trial_config import write_trial_config
+from vtune.domain.experiment import Experiment
+from vtune.domain.trial import Proposal, TrialSpec
+from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.knobs.plan import config_changes, plan_trial, trial_config_path
+
+
+def prepare_trial(
+    experiment: Experiment,
+    study: StudyPaths,
+    proposal: Proposal,
+    *,
+    number: int,
+    train_loader: str | None,
+    folder: TrialPaths,
+) -> tuple[TrialSpec, tuple[str, ...]]:
+    """The spec, and what the user must know: where the training's output goes instead."""
+    place = folder.root.absolute()
+    output = redirected_output(experiment.workload, place)
+    for created in output.create:
+        created.mkdir(parents=True, exist_ok=True)
+    spec = plan_trial(
+        proposal,
+        experiment,
+        number=number,
+        train_loader=train_loader,
+        folder=place,
+        token=uuid.uuid4().hex,
+        command=output.command,
+        env={**tracker_env(place), **_compile_cache(study)},
+    )
+    target = trial_config_path(experiment.workload, folder.root)
+    if target is not None:
+        changes = {**output.changes, **config_changes(spec.effects)}
+        write_trial_config(experiment.workload, changes, target)
+    return spec, output.notes
+
+
+def _compile_cache(study: StudyPaths) -> dict[str, str]:
+    """Its default is inside TMPDIR, which is each trial's own: every trial would compile from the start."""
+    name = "TORCHINDUCTOR_CACHE_DIR"
+    return {} if name in os.environ else {name: str(study.compile_cache.absolute())}

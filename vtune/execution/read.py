@@ -1,0 +1,42 @@
+"""A finished trial's record, measured and diagnosed from its folder alone: what a crash left reads the same way."""
+
+from __future__ import annotations
+
+from vtune.analysis.judge import judge
+from vtune.analysis.measure import Observed
+from vtune.analysis.roles import find_roles
+from vtune.domain.experiment import Experiment
+from vtune.domain.machine import Machine
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialOutcome, TrialSpec
+from vtune.journal.paths import TrialPaths
+from vtune.journal.trial_files import read_trial_files
+
+# Enough for a traceback with its message.
+LAST_WORDS_CHARS = 8000
+
+
+def read_trial(
+    experiment: Experiment, machine: Machine, spec: TrialSpec, outcome: TrialOutcome, folder: TrialPaths
+) -> TrialRecord:
+    files = read_trial_files(folder)
+    log = files.log
+    return judge(
+        spec,
+        outcome,
+        Observed(
+            roles=find_roles(log.steps, log.delivered, log.facts),
+            loaded=log.loaded,
+            delivered=log.delivered,
+            facts=log.facts,
+            telemetry=files.telemetry,
+            started_s=files.started_s,
+        ),
+        pythons=files.pythons,
+        backwards=len(log.backwards),
+        last_words=files.stderr_tail[-LAST_WORDS_CHARS:] or files.stdout_tail[-LAST_WORDS_CHARS:],
+        window=experiment.window,
+        planned=experiment.planned_run,
+        price=experiment.price,
+        machine=machine,
+    )

@@ -1,0 +1,98 @@
+"""Which loader feeds the steps: learnt once by a short run without overrides, then remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vtune.analysis.roles import find_roles
+from vtune.domain.experiment import Experiment
+from vtune.domain.progress import TrialStarted, TuningEvent
+from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
+from vtune.execution.engines.engine import Engine
+from vtune.execution.prepare import prepare_trial
+from vtune.execution.trial import Watch, run_trial
+from vtune.journal.files import dump_json
+from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.journal.step_log import StepLog
+
+# Enough windows between steps for co-occurrence to tell the training's loader from a validation that runs first.
+SCOUT_STEPS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoutFailed:
+    """The training ended before it told: its end is the answer, as that of the trial it was to serve."""
+
+    spec: TrialSpec
+    outcome: TrialOutcome
+
+
+def known_loader(experiment: Experiment, study: StudyPaths) -> str | None:
+    """As far as the command, the scripts it names and the config are still those that were asked."""
+    try:
+        answer: Mapping[str, str] = json.loads(study.scout_result.read_text(encoding="utf-8"))
+        return answer["train_loader"] if answer["question"] == _question(experiment) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def forget_loader(study: StudyPaths) -> None:
+    study.scout_result.unlink(missing_ok=True)
+
+
+def learn_loader(
+    experiment: Experiment,
+    study: StudyPaths,
+    proposal: Proposal,
+    number: int,
+    engine: Engine,
+    watch: Watch,
+    notify: Callable[[TuningEvent], None],
+) -> str | ScoutFailed:
+    folder = study.scout
+    shutil.rmtree(folder.root, ignore_errors=True)
+    folder.root.mkdir(parents=True)
+    plain = replace(proposal, settings={})
+    spec, _ = prepare_trial(experiment, study, plain, number=number, train_loader=None, folder=folder)
+    notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))
+    window = replace(watch.window, steps=SCOUT_STEPS, max_steps=SCOUT_STEPS)
+    outcome = run_trial(engine, spec, folder, replace(watch, window=window, scout=True), notify)
+    if outcome.ended_by in ("window", "itself"):
+        loader = _train_loader(folder)
+        if loader is not None:
+            dump_json(study.scout_result, {"question": _question(experiment), "train_loader": loader})
+            return loader
+    return ScoutFailed(spec=replace(spec, settings=proposal.settings), outcome=outcome)
+
+
+def keep_as_trial(study: StudyPaths, number: int) -> TrialPaths:
+    """A scout run that failed is the evidence of its trial."""
+    folder = study.trial(number)
+    study.scout.root.rename(folder.root)
+    return folder
+
+
+def _train_loader(folder: TrialPaths) -> str | None:
+    log = StepLog(folder)
+    while log.refresh():
+        pass
+    roles = find_roles(log.steps, log.delivered, log.facts)
+    return roles.train.key if roles is not None and roles.train is not None else None
+
+
+def _question(experiment: Experiment) -> str:
+    """Another command, script or config may build other loaders. What they import is not asked: a loader that has moved
+    is noticed by the trial itself."""
+    digest = hashlib.sha256()
+    for argument in experiment.workload.command:
+        digest.update(argument.encode(errors="surrogateescape") + b"\0")
+        path = Path(experiment.workload.cwd, argument)
+        if path.suffix == ".py" and path.is_file():
+            digest.update(path.read_bytes())
+    digest.update(json.dumps(experiment.workload.config, default=str, sort_keys=True).encode())
+    return digest.hexdigest()
