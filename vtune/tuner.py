@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from vtune.domain.experiment import Experiment
@@ -17,9 +17,10 @@ from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch, run_trial
+from vtune.execution.written import files_below, written_notes
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
-from vtune.knobs.plan import needs_scout
+from vtune.knobs.plan import batch_factor, needs_scout
 
 
 class Strategy(Protocol):
@@ -55,7 +56,7 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
 def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
     if not needs_scout(proposal.settings, tuning.experiment):
         return _run(tuning, proposal, train_loader=None)
-    study, watch = tuning.study, _watch(tuning)
+    study, watch = tuning.study, _watch(tuning, proposal)
     known = known_loader(tuning.experiment, study.paths)
     if known is not None:
         record = _run(tuning, proposal, train_loader=known)
@@ -79,30 +80,23 @@ def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> Tri
         tuning.experiment, tuning.study.paths, proposal, number=number, train_loader=train_loader, folder=folder
     )
     tuning.notify(TrialStarted(spec=spec))
-    there_before = _names_in(spec.cwd)
-    outcome = run_trial(tuning.engine, spec, folder, _watch(tuning), tuning.notify)
+    cwd, results = Path(spec.cwd), tuning.study.paths.root.parent
+    before = files_below(cwd, results)
+    outcome = run_trial(tuning.engine, spec, folder, _watch(tuning, proposal), tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder)
-    appeared = sorted(_names_in(spec.cwd) - there_before - {"__pycache__"})
-    if appeared:
-        notes = (*notes, f"appeared in {spec.cwd} during the trial: {', '.join(appeared[:8])}")
+    notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
     if tuning.experiment.limits.vram is not None:
         notes = (*notes, "the VRAM limit was not judged: no GPU is measured yet")
     return replace(record, notes=(*record.notes, *notes))
 
 
-def _watch(tuning: Tuning) -> Watch:
+def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
     experiment = tuning.experiment
     ram = experiment.limits.ram
     return Watch(
         window=experiment.window,
         planned=experiment.planned_run,
         price=experiment.price,
+        batch_factor=batch_factor(proposal.settings, experiment),
         ram_limit_bytes=ram.resolve(tuning.machine.ram_bytes) if ram is not None else None,
     )
-
-
-def _names_in(folder: str) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()

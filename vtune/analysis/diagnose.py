@@ -13,6 +13,8 @@ WAITS_MUCH = 0.25
 OTHERS_CORES = 0.3
 # The tree keeps this share of the cores busy: more workers would take time from the training itself.
 CORES_FULL = 0.9
+# However little a worker computes, its queues and copies cost something.
+MOST_WAITING = 0.1
 # A gain below this is noise and not worth a word.
 WORTH_SAYING = 1.05
 
@@ -125,15 +127,17 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
     waits_in_steps = (measured.data_wait_fraction or 0.0) >= WAITS_LITTLE
     lines = []
     if waits_in_steps and isinstance(workers, int):
-        more = min(max(1, workers * 2), max(1, int(machine.cores)))
+        more = min(max(1, workers * 2), _useful_workers(measured, machine))
         if more > workers:
-            lines.append(f"try --set workers={more}")
+            lines.append(f"try {more} workers: vtune probe --set workers={more}")
         else:
             lines.append(f"workers are as many as cores ({machine.cores:g}): make a sample cheaper, or load less of it")
         if isinstance(prefetch, int) and prefetch < 2:
-            lines.append("try --set prefetch_factor=2: one batch in advance leaves no slack for a slow one")
+            lines.append("try vtune probe --set prefetch_factor=2: one batch in advance leaves no slack for a slow one")
     if _restart_is_felt(measured) and workers and settings.get("persistent_workers") is False:
-        lines.append("try --set persistent_workers=true: starting workers anew is felt in so short an epoch")
+        lines.append(
+            "try vtune probe --set persistent_workers=true: starting workers anew is felt in so short an epoch"
+        )
     if bottleneck == "compute":
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
@@ -141,6 +145,12 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
     if measured.unsteady_because and measured.steps_measured:
         lines.append("measure longer with --precise to be sure")
     return lines
+
+
+def _useful_workers(measured: Measurement, machine: Machine) -> int:
+    """As many as the cores can feed: workers that mostly wait for storage leave their core to others."""
+    computing = measured.worker_cost.cpu_fraction if measured.worker_cost is not None else None
+    return max(1, int(machine.cores / max(computing if computing is not None else 1.0, MOST_WAITING)))
 
 
 def _restart_is_felt(measured: Measurement) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Window
+from vtune.domain.numbers import bytes_
+from vtune.domain.record import Measurement
 from vtune.domain.trial import TrialOutcome, TrialStatus
 
 # A training that ends by itself after fewer measured steps says too little about a long run.
@@ -48,6 +52,8 @@ class Seen:
     backwards: int
     batches: int
     last_words: str
+    ram_peak_bytes: int | None = None
+    ram_limit_bytes: int | None = None
 
 
 def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
@@ -63,11 +69,47 @@ def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialS
         case "hang":
             return TrialStatus.HUNG, f"no step, batch or backward for a long time after {seen.steps} steps"
         case "limit":
-            return TrialStatus.OUT_OF_RAM, "stopped by vtune at the RAM limit"
+            return TrialStatus.OUT_OF_RAM, (
+                f"stopped by vtune after {seen.steps} steps: {bytes_(seen.ram_peak_bytes)} of RAM in use, over the"
+                f" limit of {bytes_(seen.ram_limit_bytes)}"
+            )
         case "lost" | "parent_lost":
             return TrialStatus.INTERRUPTED, "vtune or its supervisor was killed while the trial ran"
         case "itself":
             return _ended_itself(outcome, window, seen)
+
+
+def what_to_do(status: TrialStatus, settings: Mapping[str, Scalar], measured: Measurement) -> tuple[str, ...]:
+    """After a trial that gave no answer."""
+    asked = " ".join(f"--set {name}={str(value).lower()}" for name, value in settings.items())
+    match status:
+        case TrialStatus.NOT_OBSERVED:
+            return (
+                "if it only starts slowly, give it time: --startup-time 30m, --trial-time 10m",
+                "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured",
+            )
+        case TrialStatus.TIMED_OUT:
+            return ("give its steps more time: --trial-time 10m",)
+        case TrialStatus.TOO_SHORT:
+            epoch = measured.effective_settings.get("batch_size")
+            batch = f", or a smaller batch than {epoch}" if epoch is not None else ""
+            return (f"let the training run longer (more epochs{batch}), or ask for fewer steps: --steps 5",)
+        case TrialStatus.INVALID:
+            return (f"{asked} has no effect here: set it in the training itself",)
+        case TrialStatus.CRASHED if asked:
+            return (f"see whether it runs without {asked}: vtune probe",)
+        case TrialStatus.CRASHED:
+            return ("see whether the command runs by itself; stderr.log in the trial's folder has all of its words",)
+        case TrialStatus.OUT_OF_RAM:
+            peak = measured.ram_peak_bytes
+            more = f"--ram-limit {-(-int(peak * 1.25) // 2**20)}MiB or more, " if peak else ""
+            return (f"{more}fewer workers, a smaller prefetch_factor or a smaller batch",)
+        case TrialStatus.OUT_OF_VRAM:
+            return ("a smaller batch, with accumulation where the effective batch has to stay",)
+        case TrialStatus.OUT_OF_SHM:
+            return ("a larger /dev/shm (docker run --shm-size=8g), fewer workers, or a smaller prefetch_factor",)
+        case _:
+            return ()
 
 
 def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vtune.analysis.diagnose import diagnose
-from vtune.analysis.ending import Seen, status_of
+from vtune.analysis.ending import Seen, status_of, what_to_do
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.verify import mismatch
+from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact
 from vtune.domain.experiment import PlannedRun, Price, Window
 from vtune.domain.machine import Machine
@@ -30,8 +31,10 @@ def judge(
     planned: PlannedRun,
     price: Price | None,
     machine: Machine,
+    batch_factor: float = 1.0,
+    ram_limit_bytes: int | None = None,
 ) -> TrialRecord:
-    measured = measure(observed, planned, price)
+    measured = measure(observed, planned, price, batch_factor=batch_factor)
     seen = Seen(
         pythons=pythons,
         hello=any(fact.name == "hello" for fact in observed.facts),
@@ -40,6 +43,8 @@ def judge(
         backwards=backwards,
         batches=len(observed.delivered),
         last_words=last_words,
+        ram_peak_bytes=measured.ram_peak_bytes,
+        ram_limit_bytes=ram_limit_bytes,
     )
     status, detail = status_of(outcome, window, seen)
     if status is TrialStatus.COMPLETED and observed.roles is not None:
@@ -55,17 +60,34 @@ def judge(
         detail=detail,
         seconds=outcome.seconds,
         measurement=measured,
-        diagnosis=_diagnosis(status, detail, measured, machine),
-        notes=tuple(_notes(outcome, observed.facts)),
+        diagnosis=_diagnosis(status, detail, measured, machine, spec.settings),
+        notes=(*_notes(outcome, observed.facts), *_batch_note(measured, batch_factor)),
         evidence=_evidence(status, outcome, observed, last_words),
     )
 
 
-def _diagnosis(status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine) -> Diagnosis:
+def _diagnosis(
+    status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine, settings: Mapping[str, Scalar]
+) -> Diagnosis:
     if status is TrialStatus.COMPLETED:
         return diagnose(measured, machine)
     # Whatever was measured before it failed is no verdict on a run.
-    return Diagnosis(bottleneck="unknown", verdict=f"{status.value.replace('_', ' ')}: {detail}")
+    verdict = f"{status.value.replace('_', ' ')}: {detail}"
+    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, settings, measured))
+
+
+def _batch_note(measured: Measurement, factor: float) -> list[str]:
+    """A larger effective batch is another training: said wherever it happens, with the usual rules for the rate."""
+    if factor == 1.0 or measured.effective_batch is None:
+        return []
+    epoch = ""
+    if measured.epoch_bound_by == "iterations" and measured.samples_per_epoch:
+        before = round(measured.samples_per_epoch / factor)
+        epoch = f" an epoch sees {measured.samples_per_epoch} samples instead of {before},"
+        epoch += " and the whole run is projected for as many samples as before;"
+    now, then = measured.effective_batch, round(measured.effective_batch / factor)
+    rules = f"×{factor:g} for SGD (linear), ×{factor**0.5:.3g} for Adam (square root)"
+    return [f"the effective batch is {now} instead of {then}:{epoch} rules of thumb for the learning rate: {rules}"]
 
 
 def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:

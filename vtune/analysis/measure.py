@@ -43,7 +43,8 @@ def steps_measured(roles: Roles | None) -> int:
     return 0 if roles is None else len(_regular(step_windows(roles), roles))
 
 
-def measure(observed: Observed, planned: PlannedRun, price: Price | None) -> Measurement:
+def measure(observed: Observed, planned: PlannedRun, price: Price | None, *, batch_factor: float = 1.0) -> Measurement:
+    """`batch_factor`: the trial's effective batch over that of the run as it is planned."""
     roles = observed.roles
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
     if roles is None:
@@ -68,7 +69,8 @@ def measure(observed: Observed, planned: PlannedRun, price: Price | None) -> Mea
             epoch_restart_s=max(0.0, median(w.duration_s for w in boundaries) - step),
             epoch_restart_wait_s=max(0.0, median(w.wait_s for w in boundaries) - wait),
         )
-    return project(measured, planned, price, next((p.length for p in roles.passes if p.length), None))
+    length = next((p.length for p in roles.passes if p.length), None)
+    return project(measured, planned, price, batches_per_pass=length, batch_factor=batch_factor)
 
 
 def _regular(windows: Sequence[StepWindow], roles: Roles) -> list[StepWindow]:

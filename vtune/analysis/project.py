@@ -10,8 +10,15 @@ from vtune.domain.record import Measurement, Projection
 
 
 def project(
-    measured: Measurement, planned: PlannedRun, price: Price | None, batches_per_pass: int | None
+    measured: Measurement,
+    planned: PlannedRun,
+    price: Price | None,
+    *,
+    batches_per_pass: int | None,
+    batch_factor: float = 1.0,
 ) -> Measurement:
+    """The whole run is that of the planned number of samples: epochs bounded by iterations see more of them by epoch
+    when the batch is larger, and a setting must not look dear for that."""
     rate = measured.samples_per_s
     samples, bound_by = _samples_per_epoch(measured, planned, batches_per_pass)
     if rate is None or samples is None:
@@ -21,8 +28,9 @@ def project(
     run_s, whole = None, None
     if planned.epochs:
         once = (measured.startup_s or 0.0) + (measured.first_batch_s or 0.0)
-        run_s = once + planned.epochs * samples / rate + (planned.epochs - 1) * restart
-        whole = planned.epochs * samples / run_s
+        total = planned.epochs * samples / (batch_factor if bound_by == "iterations" else 1.0)
+        run_s = once + total / rate + max(0.0, total / samples - 1) * restart
+        whole = total / run_s
     return replace(
         measured,
         samples_per_epoch=samples,

@@ -26,6 +26,8 @@ class Loader:
     dataset: str
     # Share of the windows between steps in which it delivered.
     share: float
+    # What the script itself asked for, before anything was turned.
+    asked_batch_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +147,16 @@ def _loaders(
                 where=str(fact.get("where", "")),
                 dataset=str(fact.get("dataset", "")),
                 share=len(windows[key]) / len(ends),
+                asked_batch_size=_asked_batch_size(fact),
             )
         )
     return sorted(found, key=lambda loader: -loader.share)
+
+
+def _asked_batch_size(fact: Mapping[str, object]) -> int | None:
+    asked = fact.get("asked")
+    size = asked.get("batch_size") if isinstance(asked, Mapping) else None
+    return size if isinstance(size, int) else None
 
 
 def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...]:

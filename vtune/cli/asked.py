@@ -33,6 +33,8 @@ def asked_experiment(config: str | None, command: Sequence[str] | None, typed: C
         _check_command(command)
         experiment = experiment_from_command(command, overrides=typed)
     elif config is not None:
+        if config.endswith(".py"):
+            raise UsageError(f"{config} is a script, not a config", hint=f"vtune probe -- python {config}")
         experiment = load_experiment(config, overrides=typed)
     else:
         study = _last_study(results, typed.study)

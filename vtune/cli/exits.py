@@ -44,8 +44,8 @@ def report_defect(error: BaseException, *, as_json: bool) -> int:
     return report_error(message, f"please report it with the traceback in {file.name}", DEFECT, as_json=as_json)
 
 
-def say_how_to_go_on(command: str) -> None:
-    print(f"interrupted: all that was measured is saved; to go on: {command}", file=sys.stderr)
+def say_interrupted(what_is_kept: str, command: str) -> None:
+    print(f"interrupted: {what_is_kept}; to go on: {command}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

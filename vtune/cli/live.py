@@ -44,7 +44,8 @@ class Progress:
         spec = event.spec
         self._heading = "scout" if event.scout else f"trial {spec.trial}"
         command = harmless(" ".join(spec.command), 160)
-        self._console.print(Text(f"{self._heading}: {spec.reason}"), Text(f"  {command}", style="dim"), sep="\n")
+        for line in (Text(f"{self._heading}: {spec.reason}"), Text(f"  {command}", style="dim")):
+            self._console.print(line, soft_wrap=True)
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -52,16 +53,18 @@ class Progress:
 
     def _show(self, event: TrialProgress) -> None:
         if self._live is not None:
-            self._live.update(Text(self._line(event)), refresh=True)
+            # One row, whatever the width: a line that wraps leaves rests behind when the terminal is resized.
+            self._live.update(Text(self._line(event), no_wrap=True, overflow="ellipsis"), refresh=True)
         elif event.provisional is not None and event.provisional.samples_per_s and not self._said_provisional:
             self._said_provisional = True
-            self._console.print(Text(self._line(event)))
+            self._console.print(Text(self._line(event)), soft_wrap=True)
 
     def _line(self, event: TrialProgress) -> str:
         if event.phase == "starting":
             return f"{self._heading}: starting the training, {event.seconds:.0f} s"
         memory = f" · RAM {bytes_(event.ram_bytes)}" if event.ram_bytes else ""
-        head = f"{self._heading}: {event.steps}/{event.steps_wanted} steps, {event.seconds:.0f} s"
+        count = f"{event.steps}/{event.steps_wanted}" if event.steps <= event.steps_wanted else f"{event.steps}"
+        head = f"{self._heading}: {count} steps, {event.seconds:.0f} s"
         if event.phase == "ending":
             return f"{head} · ending the training"
         seen = event.provisional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from vtune.cli.probe import probe
-from vtune.errors import VtuneError
+from vtune.errors import UsageError, VtuneError
 from vtune.version import VERSION
 
 # Public under a name of its own only since typer 0.28.
@@ -49,33 +50,40 @@ def run(arguments: Sequence[str]) -> int:
     """Every path out of vtune ends here."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in own
-    from vtune.cli import exits
-
     try:
-        code = app(args=list(arguments), prog_name="vtune", standalone_mode=False)
-        sys.stdout.flush()
-        return int(code or exits.DONE)
-    except VtuneError as error:
-        return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
-    except WrongUsage as error:
-        return _report_usage(error, own, as_json=as_json)
+        from vtune.cli import exits
+
+        try:
+            if arguments and arguments[-1] == "--" and "--" not in arguments[:-1]:
+                raise UsageError("there is no command after --", hint="for example: vtune probe -- python train.py")
+            code = app(args=list(arguments), prog_name="vtune", standalone_mode=False)
+            sys.stdout.flush()
+            return int(code or exits.DONE)
+        except VtuneError as error:
+            return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
+        except WrongUsage as error:
+            return _report_usage(error, arguments, as_json=as_json)
+        except BrokenPipeError:
+            # The reader of our output left. Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return exits.DONE
+        except Exception as error:
+            return exits.report_defect(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return exits.report_error("interrupted", None, exits.INTERRUPTED, as_json=False)
-    except BrokenPipeError:
-        # The reader of our output left. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.DONE
-    except Exception as error:
-        return exits.report_defect(error, as_json=as_json)
+        print("interrupted: nothing was started", file=sys.stderr)
+        return 130
 
 
-def _report_usage(error: Exception, own: Sequence[str], *, as_json: bool) -> int:
+def _report_usage(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
     from vtune.cli import exits
 
-    message = getattr(error, "format_message", lambda: str(error))()
-    commands = [argument for argument in own if not argument.startswith("-")][:1]
-    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    where = f"vtune {commands[0]} --help" if commands and commands[0] in known else "vtune --help"
-    if not message:  # no arguments at all: the help was shown
+    message = str(getattr(error, "format_message", lambda: str(error))()).rstrip(".")
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
         return exits.USAGE
-    return exits.report_error(message.rstrip("."), f"see {where}", exits.USAGE, as_json=as_json)
+    commands = [argument for argument in arguments if not argument.startswith("-")][:1]
+    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    hint = f"see vtune {commands[0]} --help" if commands and commands[0] in known else "see vtune --help"
+    if "--" not in arguments and any(re.fullmatch(r"(.*/)?python[0-9.]*|.*\.py", argument) for argument in arguments):
+        hint = "a training command comes after a double dash: vtune probe -- python train.py"
+    return exits.report_error(message, hint, exits.USAGE, as_json=as_json)

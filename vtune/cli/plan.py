@@ -8,9 +8,9 @@ from typing import Any
 
 from vtune.domain.effects import Effect, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment
-from vtune.domain.numbers import harmless, seconds
+from vtune.domain.numbers import harmless, money, seconds
 from vtune.journal.files import to_json
-from vtune.knobs.plan import effects_of, needs_scout
+from vtune.knobs.plan import effects_of, fill_placeholders, needs_scout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Plan:
             "folder": str(self.study),
             "trials": 1,
             "scout": self.scout,
-            "command": list(self.experiment.workload.command),
+            "command": list(self._command()),
             "cwd": str(self.experiment.workload.cwd),
             "settings": to_json(self.experiment.settings),
             "effects": [effect_text(effect) for effect in self.effects],
@@ -38,16 +38,26 @@ class Plan:
 
     def as_text(self) -> str:
         window = self.experiment.window
+        grows = f", up to {window.max_steps} until the interval is narrow" if window.max_steps > window.steps else ""
+        limits = self.experiment.limits
+        named = [f"{name} {limit.text}" for name, limit in (("RAM", limits.ram), ("VRAM", limits.vram)) if limit]
+        price = self.experiment.price
         lines = [
             f"study     {self.study}",
-            f"command   {harmless(' '.join(self.experiment.workload.command))}",
+            f"trials    1{' and a short scout run first, to learn which loader feeds the steps' if self.scout else ''}",
+            f"command   {harmless(' '.join(self._command()))}",
             f"in        {self.experiment.workload.cwd}",
-            f"window    {window.steps} measured steps, up to {window.max_steps} until the interval is narrow",
-            f"time      at most {seconds(window.trial_time_s)} after its start-up",
-            *(["scout     one short run first, to learn which loader feeds the steps"] if self.scout else []),
+            f"window    {window.steps} measured steps{grows}",
+            f"time      start-up, then at most {seconds(window.trial_time_s)}; how long a step takes is not known yet",
+            *([f"limits    {', '.join(named)}"] if named else []),
+            *([f"price     {money(price.per_hour, price)} an hour"] if price else []),
             *(f"turns     {effect_text(effect)}" for effect in self.effects),
         ]
         return "\n".join([*lines, "", "nothing was started"])
+
+    def _command(self) -> tuple[str, ...]:
+        """`{config}` stays: the file that it means is not written yet."""
+        return fill_placeholders(self.experiment.workload.command, config=None)
 
 
 def plan_of(experiment: Experiment, results: Path) -> Plan:

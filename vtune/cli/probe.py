@@ -56,13 +56,20 @@ def probe(
     stderr = Console(stderr=True, quiet=quiet, highlight=False)
     asked: Asked = asked_experiment(config, command, typed, results)
     for note in asked.notes:
-        stderr.print(note, markup=False)
+        stderr.print(note, markup=False, soft_wrap=True)
     if dry_run:
         plan = plan_of(asked.experiment, results)
         exits.print_json(plan.as_json()) if json else print(plan.as_text())
         return
-    with terminations_as_interrupts(), Progress(stderr) as progress:
-        result = api.probe(asked.experiment, results=results, wait=wait, notify=progress)
+    go_on = f"vtune probe --study {asked.experiment.study} --results {results}"
+    try:
+        with terminations_as_interrupts(), Progress(stderr) as progress:
+            result = api.probe(asked.experiment, results=results, wait=wait, notify=progress)
+    except KeyboardInterrupt:
+        if json:
+            exits.print_json({"study": asked.experiment.study, "trial": None, "verdict": "interrupted at once"})
+        exits.say_interrupted("what was recorded before is kept, this trial is not", go_on)
+        raise typer.Exit(exits.INTERRUPTED) from None
     record = result.record
     if json:
         plain = record_to_json(record)
@@ -72,5 +79,5 @@ def probe(
         Console(highlight=False).print(probe_panel(result.study, record, asked.experiment.price))
     code = exits.exit_code_of(record.status)
     if code == exits.INTERRUPTED:
-        exits.say_how_to_go_on(f"vtune probe --study {result.study} --results {results}")
+        exits.say_interrupted("all that was measured is saved", go_on)
     raise typer.Exit(code)

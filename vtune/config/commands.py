@@ -16,6 +16,7 @@ from vtune.knobs.spelling import nearest
 
 PYTHON = "{python}"
 CONFIG = "{config}"
+PLACEHOLDERS = ("python", "config")
 SHELL_WORDS = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"))
 LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "fabric", "lightning", "bash", "env", "srun")
 # Of these only the script behind them says what is trained.
@@ -56,6 +57,10 @@ def parse_command(value: object) -> tuple[str, ...]:
         raise ValueError(f"must be text or a list of words, got {shown(value)}")
     if not words or not words[0]:
         raise ValueError("is empty")
+    for name in (name for word in words for name in re.findall(r"\{(\w+)\}", word)):
+        # Other braces are the training's own; only what looks like one of ours was meant to be one.
+        if name not in PLACEHOLDERS and (meant := nearest(name, PLACEHOLDERS)):
+            raise ValueError(f"has the unknown placeholder {{{name}}}; did you mean {{{meant}}}?")
     if any("\0" in word for word in words):
         raise ValueError("holds a NUL character")
     return tuple(words)

@@ -12,6 +12,7 @@ CONFIGS = Path("configs")
 ENDINGS = ("", ".yaml", ".yml")
 # As many as fit on a line or two of a hint.
 NAMES_SHOWN = 6
+CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 
 
 def find_config(name: str | Path, problems: list[Problem]) -> Path | None:
@@ -39,7 +40,8 @@ def missing_file(path: Path, folders: list[Path] | None = None) -> Problem:
         for found in _configs_in(folder):
             known.setdefault(found.name, found)
             known.setdefault(found.stem, found)
-    meant = nearest(path.name, known) or nearest(path.stem, known)
+    # By the stem: a common ending makes any two names look alike.
+    meant = nearest(path.stem, {stem for stem in known if not stem.endswith(CONFIG_ENDINGS)})
     there = sorted({str(found) for found in known.values()})
     if meant is not None:
         hint = f"did you mean {known[meant]}?"
@@ -56,4 +58,4 @@ def _configs_in(folder: Path) -> list[Path]:
         entries = list(folder.iterdir())
     except OSError:
         return []
-    return sorted(entry for entry in entries if entry.suffix in (".yaml", ".yml", ".json", ".toml"))
+    return sorted(entry for entry in entries if entry.suffix in CONFIG_ENDINGS)

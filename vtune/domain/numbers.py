@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vtune.domain.experiment import Price
+
 
 def seconds(value: float | None) -> str:
     """Two significant parts at most: 26.7 d, 4.2 h, 12 min, 34 s, 165 ms."""
@@ -27,6 +29,14 @@ def rate(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def money(value: float, price: Price) -> str:
+    """$1,500.00 or 1,500.00 EUR, as the user wrote the currency: a sign stands in front, a code behind."""
+    amount = f"{value:,.2f}"
+    if not price.currency:
+        return amount
+    return f"{price.currency}{amount}" if len(price.currency) == 1 else f"{amount} {price.currency}"
 
 
 def harmless(text: str, limit: int = 400) -> str:

@@ -11,6 +11,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_trial_files
+from vtune.knobs.plan import batch_factor
 
 # Enough for a traceback with its message.
 LAST_WORDS_CHARS = 8000
@@ -21,11 +22,13 @@ def read_trial(
 ) -> TrialRecord:
     files = read_trial_files(folder)
     log = files.log
+    roles = find_roles(log.steps, log.delivered, log.facts)
+    train = roles.train if roles is not None else None
     return judge(
         spec,
         outcome,
         Observed(
-            roles=find_roles(log.steps, log.delivered, log.facts),
+            roles=roles,
             loaded=log.loaded,
             delivered=log.delivered,
             facts=log.facts,
@@ -39,4 +42,6 @@ def read_trial(
         planned=experiment.planned_run,
         price=experiment.price,
         machine=machine,
+        batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
+        ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, TextIO
 
@@ -54,6 +54,7 @@ class Watch:
     window: Window
     planned: PlannedRun
     price: Price | None = None
+    batch_factor: float = 1.0
     ram_limit_bytes: int | None = None
     # Only learn which loader feeds the steps; the numbers are nobody's.
     scout: bool = False
@@ -72,7 +73,8 @@ def run_trial(
         except KeyboardInterrupt:
             # The first Ctrl-C keeps what was measured; a second one leaves through the engine's own cleaning up.
             observer.ask_to_end("interrupt", grace_s=INTERRUPT_GRACE_S)
-            return _follow(trial, observer, notify)
+            # Also when the window was full and the training was ending already: whoever pressed it wants all to end.
+            return replace(_follow(trial, observer, notify), ended_by="interrupt")
 
 
 def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEvent], None]) -> TrialOutcome:
@@ -226,7 +228,8 @@ class _Observer:
     def _estimate_now(self) -> Measurement | None:
         if self._roles is not None and self._estimated_at != self._measured:
             self._estimated_at = self._measured
-            self._estimate = measure(self._observed(), self._watch.planned, self._watch.price)
+            watch = self._watch
+            self._estimate = measure(self._observed(), watch.planned, watch.price, batch_factor=watch.batch_factor)
         return self._estimate
 
     def _observed(self) -> Observed:

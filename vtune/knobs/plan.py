@@ -37,6 +37,21 @@ def check_reachable(knob: Knob, experiment: Experiment) -> None:
         )
 
 
+def batch_factor(settings: Mapping[str, Scalar], experiment: Experiment, batch_size_before: int | None = None) -> float:
+    """How much larger these settings make the effective batch. `batch_size_before` is what the script itself asked for,
+    where no config names it."""
+    now = current_settings(experiment)
+    factor = 1.0
+    for name, before in (
+        ("batch_size", now.get("batch_size", batch_size_before)),
+        ("accumulate_steps", now.get("accumulate_steps")),
+    ):
+        asked = settings.get(name)
+        if isinstance(asked, int) and isinstance(before, int) and before > 0:
+            factor *= asked / before
+    return factor
+
+
 def config_changes(effects: Iterable[Effect]) -> dict[tuple[str, ...], Scalar]:
     return {effect.path: effect.value for effect in effects if isinstance(effect, SetConfigKey)}
 

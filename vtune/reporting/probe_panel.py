@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, harmless, rate, seconds
+from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 
@@ -68,8 +68,10 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     _add_projection(table, measured, price)
     if measured.ram_peak_bytes is not None:
         workers = measured.workers_rss_bytes
-        each = f"; loader workers {', '.join(bytes_(w) for w in workers[:8])} resident" if workers else ""
-        table.add_row("RAM", f"{bytes_(measured.ram_peak_bytes)} at its peak{each}")
+        table.add_row("RAM", f"{bytes_(measured.ram_peak_bytes)} at its peak, shared pages counted once")
+        if workers:
+            each = ", ".join(bytes_(w) for w in workers[:8]) + (" …" if len(workers) > 8 else "")
+            table.add_row("", f"{each} resident in each loader worker, shared pages included")
     return table
 
 
@@ -82,11 +84,14 @@ def _add_projection(table: Table, measured: Measurement, price: Price | None) ->
     text = f"{seconds(projected.epoch_s)} an epoch{bound}"
     if projected.run_s is not None:
         text += f", {seconds(projected.run_s)} the whole run"
-        if projected.cost is not None and price is not None:
-            text += f", {price.currency}{projected.cost:,.2f} at {price.currency}{price.per_hour:g} an hour"
     else:
-        text += " (how many epochs was not found: vtune.run.epochs)"
+        text += "; how many epochs was not found (vtune.run.epochs in an experiment file says it)"
     table.add_row("projection", text)
+    if price is not None:
+        whole = projected.run_s is not None
+        hours = (projected.epoch_s if projected.run_s is None else projected.run_s) / 3600
+        cost = f"{money(hours * price.per_hour, price)} {'the whole run' if whole else 'an epoch'}"
+        table.add_row("cost", f"{cost}, at {money(price.per_hour, price)} an hour")
 
 
 def _section(title: str, lines: Sequence[str], bullet: str = "·") -> list[RenderableType]:

@@ -34,6 +34,7 @@ CASES = {
     "a bad limit": (having("limits: {ram: lots}"), ["exp.yaml:2:17:", "lots", "95%"]),
     "a duplicate key": (GOOD + "training:\n  workers: 2\n", ["exp.yaml:5:1:", "training", "line 3"]),
     "no YAML": ("vtune: [\n", ["exp.yaml:2:1:"]),
+    "a misspelt placeholder": (GOOD.replace("{config}", "{confg}"), ["exp.yaml:2:12:", "{confg}", "{config}"]),
     "a program that does not exist": (GOOD.replace("{python} train.py", "no-such-program"), ["no-such-program"]),
 }  # fmt: skip
 

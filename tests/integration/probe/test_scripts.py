@@ -141,3 +141,21 @@ def test_a_training_that_fails_in_its_scout_run_keeps_its_evidence(tmp_path: Pat
     assert said.json["trial"]["status"] == "crashed" and "before any step" in said.json["trial"]["detail"]
     [words] = (tmp_path / "out").glob("*/trials/0001/stderr.log")
     assert "before any step" in words.read_text()
+
+
+def test_a_changed_effective_batch_is_said_with_the_rules_for_the_learning_rate(tmp_path: Path) -> None:
+    said = vtune(
+        "probe", "--json", "--results", tmp_path / "out", "--steps", "20", "--set", "batch_size=8", "--",
+        sys.executable, SCRIPTS / "plain.py",
+    )  # fmt: skip
+    [note] = [note for note in said.json["trial"]["notes"] if "effective batch" in note]
+    assert "8 instead of 4" in note and "×2 for SGD" in note and "×1.41 for Adam" in note
+
+
+def test_files_that_a_trial_leaves_or_changes_beside_itself_are_named(tmp_path: Path) -> None:
+    (tmp_path / "last.pt").write_text("the user's")
+    script = tmp_path / "train.py"
+    script.write_text("import torch\ntorch.save({}, 'last.pt')\ntorch.save({}, 'new.pt')\n")
+    said = vtune("probe", "--json", "--results", tmp_path / "out", "--", sys.executable, script, cwd=tmp_path)
+    notes = " ".join(said.json["trial"]["notes"])
+    assert "changed in" in notes and "last.pt" in notes and "new.pt" in notes

@@ -25,6 +25,11 @@ def test_no_more_workers_are_proposed_than_there_are_cores() -> None:
     assert not any("--set workers" in line for line in found.next)
 
 
+def test_workers_that_only_wait_may_be_more_than_the_cores() -> None:
+    waiting = replace(MEASURED, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.02))
+    assert any("workers=2" in line for line in diagnose(waiting, replace(MACHINE, cores=1.0)).next)
+
+
 def test_a_training_that_does_not_wait_is_compute_bound_and_workers_are_not_proposed() -> None:
     found = diagnose(replace(MEASURED, data_wait_fraction=0.01), MACHINE)
     assert "at most" not in found.verdict

@@ -120,6 +120,17 @@ def test_iterations_bound_the_epoch_when_the_config_says_so(tmp_path: Path) -> N
     assert found.projected.cost == pytest.approx(64.0, rel=0.01)
 
 
+def test_a_larger_batch_is_projected_for_the_planned_samples_not_for_more(tmp_path: Path) -> None:
+    # The plan: 90 iterations of 2 samples, 3 epochs. The trial: 8 samples a step, as fast by sample.
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=80, workers=2, prefetch=2, load_s=0.1, compute_s=2.0, batch=8)
+    planned = PlannedRun(epochs=3, iterations_per_epoch=90)
+    found = measure(observed(writer), planned, None, batch_factor=4.0)
+    assert found.samples_per_epoch == 720
+    assert found.projected.epoch_s == pytest.approx(180.0, rel=0.01)
+    assert found.projected.run_s == pytest.approx(3 * 180 / 4.0, rel=0.03)
+
+
 def test_accumulation_counts_all_micro_batches_of_a_step(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     writer.hello()

@@ -31,6 +31,21 @@ def test_a_misspelt_option_is_a_usage_error_with_the_right_one() -> None:
     assert said.stdout == ""
 
 
+def test_without_arguments_the_help_is_shown_whole() -> None:
+    said = vtune()
+    assert said.code == 2 and said.stderr.startswith("Usage:") and "whole run" in said.stderr
+
+
+def test_a_forgotten_double_dash_is_recognized() -> None:
+    said = vtune("probe", "python", "train.py", "--epochs", "3")
+    assert said.code == 2 and "vtune probe -- python train.py" in said.stderr
+
+
+def test_nothing_after_the_double_dash_is_no_wish_for_the_last_study() -> None:
+    said = vtune("probe", "--")
+    assert said.code == 2 and "no command" in said.stderr
+
+
 def test_with_json_an_error_is_one_object() -> None:
     said = vtune("probe", "--json", "--stpes", "5")
     assert said.code == 2

@@ -6,8 +6,8 @@ from rich.console import Console
 
 from support.records import a_record
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, harmless, rate, seconds
-from vtune.domain.record import Measurement
+from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
+from vtune.domain.record import Measurement, Projection
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.probe_panel import probe_panel
 
@@ -41,6 +41,17 @@ def test_numbers_read_as_people_say_them() -> None:
     ]  # fmt: skip
     assert [bytes_(b) for b in (512, 2**20, 7 * 2**30, None)] == ["512 B", "1 MiB", "7 GiB", "unknown"]
     assert [rate(r) for r in (12.31, 1234.5, 0.0556)] == ["12.3", "1234", "0.0556"]
+
+
+def test_money_reads_as_it_was_typed() -> None:
+    prices = [Price(per_hour=1, currency=c) for c in ("$", "EUR", "")]
+    assert [money(1500, price) for price in prices] == ["$1,500.00", "1,500.00 EUR", "1,500.00"]
+
+
+def test_without_a_number_of_epochs_the_cost_of_one_is_told() -> None:
+    record = a_record()
+    one = replace(record, measurement=replace(record.measurement, projected=Projection(epoch_s=3600.0)))
+    assert "3.67 an epoch" in shown(one, price=Price(per_hour=3.67))
 
 
 def test_foreign_text_cannot_move_the_cursor_or_flood_the_screen() -> None:
