@@ -20,6 +20,16 @@ class UsageError(VtuneError):
     exit_code = 2
 
 
+class StorageError(VtuneError):
+    """The disk does not take what has to be kept; what was measured comes along as far as known."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, hint: str | None = None, record: object = None) -> None:
+        super().__init__(message, hint=hint)
+        self.record = record
+
+
 class MachineError(VtuneError):
     """This machine cannot do what was asked; the message says what is missing."""
 

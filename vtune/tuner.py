@@ -12,6 +12,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
+from vtune.errors import StorageError
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
@@ -46,11 +47,22 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
         if proposal is None:
             return history
         record = measure_one(tuning, proposal)
-        tuning.study.journal.append(record)
+        _keep(tuning, record)
         history.append(record)
         tuning.notify(TrialFinished(record=record))
         if record.status is TrialStatus.INTERRUPTED:
             return history
+
+
+def _keep(tuning: Tuning, record: TrialRecord) -> None:
+    try:
+        tuning.study.journal.append(record)
+    except OSError as error:
+        raise StorageError(
+            f"the trial was measured, but {tuning.study.paths.journal} cannot be written: {error.strerror}",
+            hint="make room there, or choose another place with --results DIR",
+            record=record,
+        ) from error
 
 
 def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
@@ -63,7 +75,7 @@ def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
         if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known):
             return record
         # It has moved, in a file that the command does not name. The journal keeps what happened.
-        study.journal.append(record)
+        _keep(tuning, record)
         forget_loader(study.paths)
     number = study.next_trial()
     learnt = learn_loader(tuning.experiment, study.paths, proposal, number, tuning.engine, watch, tuning.notify)

@@ -76,8 +76,11 @@ def _wait_share(measured: Measurement, in_steps: float) -> float:
 def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroom: float | None) -> str:
     worth = headroom is not None and headroom >= WORTH_SAYING
     at_most = f"; better loading could win at most {headroom:.2g}×" if worth else ""
-    restarts = wait > 2 * (measured.data_wait_fraction or 0) and wait > WAITS_LITTLE
-    what = "for its loader, most of it at the start of each epoch," if restarts else "for its loader"
+    what = "for its loader"
+    if wait > 2 * (measured.data_wait_fraction or 0) and wait > WAITS_LITTLE:
+        what = "for its loader, most of it at the start of each epoch,"
+    elif (measured.other_loaders_wait_fraction or 0) > wait / 2:
+        what = "for a loader other than the one that feeds its steps"
     match bottleneck:
         case "data":
             return f"data-bound: the training waits {what} {wait:.0%} of the time{at_most}"
@@ -93,7 +96,10 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     lines = []
     if measured.step_time_s is not None:
         mean = measured.step_time_s.mean
-        lines.append(f"of {seconds(mean)} a step, {seconds(mean * wait)} are spent in next() of the loader")
+        lines.append(f"of {seconds(mean)} a step, {seconds(mean * wait)} are spent in next() of loaders")
+        other = measured.other_loaders_wait_fraction or 0.0
+        if other >= WAITS_LITTLE:
+            lines.append(f"{seconds(mean * other)} of it in another loader than the one whose batches are counted")
     if worker is not None and isinstance(workers, int) and workers > 0:
         cpu = f", {worker.cpu_fraction:.0%} of it computing" if worker.cpu_fraction is not None else ""
         one = "worker needs" if workers == 1 else "workers need each"
@@ -105,11 +111,13 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
             f"the loader alone could deliver up to {rate(measured.loader_samples_per_s)} samples/s,"
             f" the rest of the step could take {rate(measured.compute_samples_per_s)}"
         )
-    if measured.epoch_restart_s is not None:
+    if measured.restarts_in_rate:
+        lines.append("the epochs are so short that the rate is that of whole ones, with their restarts")
+    elif measured.epoch_restart_s is not None:
         lines.append(f"between two epochs {seconds(measured.epoch_restart_s)} pass without a step")
     elif measured.first_batch_s is not None and settings.get("persistent_workers") is False and workers:
         lines.append(f"workers start again every epoch: the first batch took {seconds(measured.first_batch_s)}")
-    if measured.projected.epoch_s is not None and measured.epoch_restart_s is None:
+    if measured.projected.epoch_s is not None and measured.epoch_restart_s is None and not measured.restarts_in_rate:
         lines.append("no end of an epoch was seen: the projection leaves out validation and checkpoints")
     tree = measured.tree_cores
     if tree is not None and tree > CORES_FULL * machine.cores:
@@ -124,7 +132,8 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
 def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> list[str]:
     settings = measured.effective_settings
     workers, prefetch = settings.get("workers"), settings.get("prefetch_factor")
-    waits_in_steps = (measured.data_wait_fraction or 0.0) >= WAITS_LITTLE
+    waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
+    waits_in_steps = waited >= WAITS_LITTLE
     lines = []
     if waits_in_steps and isinstance(workers, int):
         more = min(max(1, workers * 2), _useful_workers(measured, machine))

@@ -50,7 +50,7 @@ def judge(
     if status is TrialStatus.COMPLETED and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
         if wrong is not None:
-            status, detail = TrialStatus.INVALID, wrong
+            status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
     return TrialRecord(
         trial=spec.trial,
         origin=spec.origin,
@@ -61,7 +61,11 @@ def judge(
         seconds=outcome.seconds,
         measurement=measured,
         diagnosis=_diagnosis(status, detail, measured, machine, spec.settings),
-        notes=(*_notes(outcome, observed.facts), *_batch_note(measured, batch_factor)),
+        notes=(
+            *_notes(outcome, observed.facts),
+            *_batch_note(measured, batch_factor),
+            *_counting_notes(observed),
+        ),
         evidence=_evidence(status, outcome, observed, last_words),
     )
 
@@ -88,6 +92,39 @@ def _batch_note(measured: Measurement, factor: float) -> list[str]:
     now, then = measured.effective_batch, round(measured.effective_batch / factor)
     rules = f"×{factor:g} for SGD (linear), ×{factor**0.5:.3g} for Adam (square root)"
     return [f"the effective batch is {now} instead of {then}:{epoch} rules of thumb for the learning rate: {rules}"]
+
+
+def _left_alone(observed: Observed) -> str:
+    train = observed.roles.train if observed.roles is not None else None
+    reasons = [
+        str(reason)
+        for fact in observed.facts
+        if fact.name == "loader" and train is not None and fact.data.get("key") == train.key
+        for reason in (fact.data.get("left_alone") or {}).values()
+    ]
+    return f": {reasons[0]}" if reasons else ""
+
+
+def _counting_notes(observed: Observed) -> list[str]:
+    """How samples were counted, where that is not beyond doubt."""
+    roles = observed.roles
+    if roles is None or roles.train is None:
+        return []
+    lines = []
+    if len(roles.ranks) > 1:
+        lines.append(f"{len(roles.ranks)} processes step alike: their samples are added up as those of one training")
+    if roles.batches and not any(batch.samples for batch in roles.batches):
+        lines.append("samples are counted by the leading dimension of what the loader yields (batch_size is None)")
+    iterable = any(
+        fact.data.get("iterable")
+        for fact in observed.facts
+        if fact.name == "loader" and fact.data.get("key") == roles.train.key
+    )
+    if iterable and roles.workers > 1:
+        lines.append(
+            f"the data set is iterable: unless it splits itself, {roles.workers} workers yield each sample twice"
+        )
+    return lines
 
 
 def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:

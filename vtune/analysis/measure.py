@@ -12,7 +12,7 @@ from vtune.analysis.estimate import half_width, rate_with_interval
 from vtune.analysis.memory import with_memory
 from vtune.analysis.project import project
 from vtune.analysis.roles import Roles
-from vtune.analysis.window import StepWindow, step_windows, warm_up_steps
+from vtune.analysis.window import StepWindow, epochs_are_short, step_windows, warm_up_steps
 from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
 from vtune.domain.record import Measurement, StepTimes, WorkerCost
@@ -62,15 +62,27 @@ def measure(observed: Observed, planned: PlannedRun, price: Price | None, *, bat
     if not regular:
         return measured
     measured = _with_rates(measured, observed, roles, regular)
-    if boundaries:
+    if epochs_are_short(roles):
+        measured = replace(measured, restarts_in_rate=True)
+    elif boundaries:
         step, wait = median(w.duration_s for w in regular), median(w.wait_s for w in regular)
         measured = replace(
             measured,
             epoch_restart_s=max(0.0, median(w.duration_s for w in boundaries) - step),
             epoch_restart_wait_s=max(0.0, median(w.wait_s for w in boundaries) - wait),
         )
-    length = next((p.length for p in roles.passes if p.length), None)
-    return project(measured, planned, price, batches_per_pass=length, batch_factor=batch_factor)
+    return project(measured, planned, price, samples_per_pass=_samples_per_pass(roles), batch_factor=batch_factor)
+
+
+def _samples_per_pass(roles: Roles) -> int | None:
+    """Of one rank. Counted where a pass was seen whole; the last one counts, for a script may train twice."""
+    for one in reversed(roles.passes):
+        if one.samples is not None:
+            return one.samples
+        size = one.settings.get("batch_size")
+        if one.length and isinstance(size, int) and size > 0:
+            return one.length * size
+    return None
 
 
 def _regular(windows: Sequence[StepWindow], roles: Roles) -> list[StepWindow]:
@@ -89,21 +101,24 @@ def _with_rates(measured: Measurement, observed: Observed, roles: Roles, regular
         return replace(measured, unsteady_because="no loader was seen to feed the steps")
     rate, interval = rate_with_interval(durations, counts, max(1, roles.workers))
     seen_from_main = all(batch.main_thread for w in regular for batch in w.batches)
-    wait_s = sum(w.wait_s for w in regular) if seen_from_main else None
-    busy_s = None if wait_s is None else total_s - wait_s
+    other_wait_s = sum(w.other_wait_s for w in regular)
+    own_wait_s = sum(w.wait_s for w in regular)
+    wait_s = own_wait_s + other_wait_s if seen_from_main else None
+    busy_s = None if wait_s is None else max(0.0, total_s - wait_s)
     worker = _worker_cost(observed, roles, regular)
     per_batch = samples / len(roles.ranks) / sum(len(w.batches) for w in regular)
     loader_rate: float | None = None
     if worker is not None:
         loader_rate = len(roles.ranks) * roles.workers * per_batch / worker.batch_s
-    elif wait_s and not roles.workers:
-        loader_rate = samples / wait_s
+    elif seen_from_main and own_wait_s and not roles.workers:
+        loader_rate = samples / own_wait_s
     drained = _drained(observed, roles, regular)
     measured = replace(
         measured,
         samples_per_s=rate,
         samples_per_s_ci95=interval,
-        data_wait_fraction=None if wait_s is None else wait_s / total_s,
+        data_wait_fraction=None if wait_s is None else min(1.0, wait_s / total_s),
+        other_loaders_wait_fraction=None if wait_s is None else min(1.0, other_wait_s / total_s),
         compute_samples_per_s=samples / busy_s if busy_s else None,
         loader_samples_per_s=loader_rate,
         worker_cost=worker,

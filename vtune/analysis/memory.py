@@ -19,12 +19,19 @@ def with_memory(measured: Measurement, telemetry: Sequence[TelemetrySample], rol
     return replace(
         measured,
         ram_peak_bytes=max(ram, default=None),
-        # The counter is the machine's: what stood there before the trial is not ours.
-        shm_peak_bytes=max(shm) - shm[0] if shm else None,
+        shm_peak_bytes=_shm_peak(shm, ended=bool(telemetry) and not telemetry[-1].processes),
         workers_rss_bytes=_workers_rss(telemetry, roles) if roles else (),
         others_cores=median(others) if others else None,
         tree_cores=_tree_cores(telemetry),
     )
+
+
+def _shm_peak(used: Sequence[int], *, ended: bool) -> int | None:
+    """The counter is the machine's: what stood there before the trial is not ours, and if it does not come back to that
+    after the trial's end, somebody else used it meanwhile."""
+    if not used or (ended and abs(used[-1] - used[0]) > 2**20):
+        return None
+    return max(used) - used[0]
 
 
 def _workers_rss(telemetry: Sequence[TelemetrySample], roles: Roles) -> tuple[int, ...]:
@@ -38,7 +45,8 @@ def _workers_rss(telemetry: Sequence[TelemetrySample], roles: Roles) -> tuple[in
         for slot, pid in enumerate(one.worker_pids):
             if pid in peaks:
                 slots[slot] = max(slots.get(slot, 0), peaks[pid])
-    return tuple(slots[slot] for slot in sorted(slots))
+    peers = [peaks[pid] for pid in roles.peers_worker_pids if pid in peaks]
+    return (*(slots[slot] for slot in sorted(slots)), *peers)
 
 
 def _tree_cores(telemetry: Sequence[TelemetrySample]) -> float | None:

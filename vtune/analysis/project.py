@@ -14,13 +14,13 @@ def project(
     planned: PlannedRun,
     price: Price | None,
     *,
-    batches_per_pass: int | None,
+    samples_per_pass: int | None,
     batch_factor: float = 1.0,
 ) -> Measurement:
     """The whole run is that of the planned number of samples: epochs bounded by iterations see more of them by epoch
     when the batch is larger, and a setting must not look dear for that."""
     rate = measured.samples_per_s
-    samples, bound_by = _samples_per_epoch(measured, planned, batches_per_pass)
+    samples, bound_by = _samples_per_epoch(measured, planned, samples_per_pass)
     if rate is None or samples is None:
         return replace(measured, samples_per_epoch=samples, epoch_bound_by=bound_by)
     restart = _restart_s(measured)
@@ -45,21 +45,22 @@ def project(
 
 
 def _samples_per_epoch(
-    measured: Measurement, planned: PlannedRun, batches_per_pass: int | None
+    measured: Measurement, planned: PlannedRun, samples_per_pass: int | None
 ) -> tuple[int | None, Literal["data", "iterations"] | None]:
     if planned.samples_per_epoch:
         return planned.samples_per_epoch, "data"
     if planned.iterations_per_epoch and measured.effective_batch:
         return planned.iterations_per_epoch * measured.effective_batch, "iterations"
-    batch = measured.effective_settings.get("batch_size")
-    if batches_per_pass and isinstance(batch, int) and batch > 0:
+    if samples_per_pass:
         # Each rank walks over its own share.
-        return batches_per_pass * batch * measured.ranks, "data"
+        return samples_per_pass * measured.ranks, "data"
     return None, None
 
 
 def _restart_s(measured: Measurement) -> float:
     """Measured where an epoch boundary fell into the window; else bounded by a fresh iterator's first batch."""
+    if measured.restarts_in_rate:
+        return 0.0
     if measured.epoch_restart_s is not None:
         return measured.epoch_restart_s
     if measured.effective_settings.get("persistent_workers"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vtune.domain.effects import Scalar
@@ -41,6 +41,8 @@ class TrainPass:
     worker_pids: tuple[int, ...]
     # What it really ran with, in the knobs' names.
     settings: Mapping[str, Scalar]
+    # Exact, where the pass was seen from its first batch to its end.
+    samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,10 @@ class Roles:
     passes: tuple[TrainPass, ...]
     batches: tuple[BatchDelivered, ...]
     others: tuple[Loader, ...]
+    # Other loaders' batches that the same thread waits for: validation, a second loader in the same step.
+    other_batches: tuple[BatchDelivered, ...]
+    # Loader workers of the other ranks.
+    peers_worker_pids: tuple[int, ...]
     # Processes that step the same training: one, or the ranks of a distributed run.
     ranks: tuple[int, ...]
 
@@ -109,14 +115,18 @@ def find_roles(
     loaders = _loaders(own_steps, own_batches, own_facts)
     best = max(loaders, key=lambda loader: loader.share, default=None)
     train = best if best is not None and best.share >= LEAST_SHARE else None
+    passes = _passes(own_facts, train)
+    batches = _counted([b for b in own_batches if train is not None and b.loader in train.numbers], passes)
     return Roles(
         pid=pid,
         steps=own_steps,
         optimizer=optimizer,
         train=train,
-        passes=_passes(own_facts, train),
-        batches=tuple(b for b in own_batches if train is not None and b.loader in train.numbers),
+        passes=_with_samples(passes, batches, own_facts),
+        batches=batches,
         others=tuple(loader for loader in loaders if loader is not train),
+        other_batches=tuple(b for b in own_batches if train is None or b.loader not in train.numbers),
+        peers_worker_pids=_peers_worker_pids(facts, train, [rank for rank in ranks if rank != pid]),
         ranks=ranks,
     )
 
@@ -151,6 +161,45 @@ def _loaders(
             )
         )
     return sorted(found, key=lambda loader: -loader.share)
+
+
+def _counted(batches: Sequence[BatchDelivered], passes: Sequence[TrainPass]) -> tuple[BatchDelivered, ...]:
+    """An iterable data set's batches carry no count of the sampler's: the loader's own batch size is one, the leading
+    dimension (time, channels) need not be."""
+    sizes = {one.number: one.settings.get("batch_size") for one in passes}
+
+    def counted(batch: BatchDelivered) -> BatchDelivered:
+        size = sizes.get(batch.pass_number)
+        return batch if batch.samples or not isinstance(size, int) else replace(batch, samples=size)
+
+    return tuple(counted(batch) for batch in batches)
+
+
+def _with_samples(
+    passes: Sequence[TrainPass], batches: Sequence[BatchDelivered], facts: Sequence[Fact]
+) -> tuple[TrainPass, ...]:
+    ended = {fact.data.get("pass"): fact.data.get("batches") for fact in facts if fact.name == "pass_end"}
+    by_pass: dict[int, list[int]] = defaultdict(list)
+    for batch in batches:
+        by_pass[batch.pass_number].append(batch.samples or batch.leading)
+    return tuple(
+        replace(one, samples=sum(by_pass[one.number]))
+        if by_pass[one.number] and ended.get(one.number) == len(by_pass[one.number])
+        else one
+        for one in passes
+    )
+
+
+def _peers_worker_pids(facts: Sequence[Fact], train: Loader | None, peers: Sequence[int]) -> tuple[int, ...]:
+    if train is None:
+        return ()
+    keyed = {(f.pid, f.data.get("loader")) for f in facts if f.name == "loader" and f.data.get("key") == train.key}
+    return tuple(
+        worker
+        for fact in facts
+        if fact.name == "pass" and fact.pid in peers and (fact.pid, fact.data.get("loader")) in keyed
+        for worker in fact.data.get("worker_pids") or ()
+    )
 
 
 def _asked_batch_size(fact: Mapping[str, object]) -> int | None:

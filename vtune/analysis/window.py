@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from vtune.analysis.roles import Roles
 from vtune.domain.events import BatchDelivered
 
 # The first step allocates, compiles and waits for the first batch; the second still warms caches.
 FIRST_STEPS = 2
+# An epoch that lasts for less than so many fillings of the queue is mostly stock.
+STOCKS_IN_A_SHORT_EPOCH = 4
+LEAST_EPOCHS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,8 @@ class StepWindow:
     started_s: float
     ended_s: float
     batches: tuple[BatchDelivered, ...]
+    # Of other loaders, in the same time.
+    other_batches: tuple[BatchDelivered, ...]
     # The iterator was restarted inside it: an epoch boundary (validation, checkpoint, new workers).
     boundary: bool
 
@@ -33,12 +41,17 @@ class StepWindow:
 
     @property
     def wait_s(self) -> float:
-        """Main-thread time inside `next()` that falls into this step."""
-        return sum(
-            max(0.0, min(b.returned_s, self.ended_s) - max(b.asked_s, self.started_s))
-            for b in self.batches
-            if b.main_thread
-        )
+        """Main-thread time inside `next()` of the training's loader that falls into this step."""
+        return sum(self._within(batch) for batch in self.batches)
+
+    @property
+    def other_wait_s(self) -> float:
+        return sum(self._within(batch) for batch in self.other_batches)
+
+    def _within(self, batch: BatchDelivered) -> float:
+        if not batch.main_thread:
+            return 0.0
+        return max(0.0, min(batch.returned_s, self.ended_s) - max(batch.asked_s, self.started_s))
 
 
 def samples_of(batch: BatchDelivered) -> int:
@@ -46,28 +59,30 @@ def samples_of(batch: BatchDelivered) -> int:
     return batch.samples or batch.leading
 
 
-def step_windows(roles: Roles) -> list[StepWindow]:
-    """All steps but the first, which has no beginning.
+def epochs_are_short(roles: Roles) -> bool:
+    """Epochs that are over before the loader's stock is used up have no steady part: the rate is that of whole epochs,
+    restarts and all. `next(iter(loader))` in each step is the extreme of it."""
+    by_pass = Counter(batch.pass_number for batch in roles.batches)
+    ended = [by_pass[one.number] for one in roles.passes[:-1] if by_pass[one.number]]
+    return len(ended) >= LEAST_EPOCHS and median(ended) <= max(2, STOCKS_IN_A_SHORT_EPOCH * roles.stock)
 
-    Where epochs of one batch (or `next(iter(loader))` in each step) make every other step a boundary, none is apart.
-    """
+
+def step_windows(roles: Roles) -> list[StepWindow]:
+    """All steps but the first, which has no beginning."""
     ends = [step.ended_s for step in roles.steps]
-    by_window: dict[int, list[BatchDelivered]] = {}
+    by_window = _by_window(roles.batches, ends)
+    others = _by_window(roles.other_batches, ends)
     starts_pass: set[int] = set()
-    seen_pass: int | None = None
-    for batch in roles.batches:
-        number = bisect_right(ends, batch.returned_s)
-        by_window.setdefault(number, []).append(batch)
-        if seen_pass is not None and batch.pass_number != seen_pass:
-            starts_pass.add(number)
-        seen_pass = batch.pass_number
-    if 2 * len(starts_pass) > len(ends):
-        starts_pass.clear()
+    if not epochs_are_short(roles):
+        for before, after in pairwise(roles.batches):
+            if before.pass_number != after.pass_number:
+                starts_pass.add(bisect_right(ends, after.returned_s))
     return [
         StepWindow(
             started_s=ends[n - 1],
             ended_s=ends[n],
             batches=tuple(by_window.get(n, ())),
+            other_batches=tuple(others.get(n, ())),
             boundary=n in starts_pass,
         )
         for n in range(1, len(ends))
@@ -82,3 +97,10 @@ def warm_up_steps(windows: Sequence[StepWindow], stock_batches: int) -> int:
             return number
         delivered += len(window.batches)
     return len(windows)
+
+
+def _by_window(batches: Sequence[BatchDelivered], ends: Sequence[float]) -> dict[int, list[BatchDelivered]]:
+    found: dict[int, list[BatchDelivered]] = {}
+    for batch in batches:
+        found.setdefault(bisect_right(ends, batch.returned_s), []).append(batch)
+    return found

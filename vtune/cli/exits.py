@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import tempfile
 import traceback
 from typing import Any
 
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
+from vtune.errors import StorageError
+from vtune.journal.records import record_to_json
 
 DONE, USAGE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 2, 4, 5, 70, 130
+
+DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+STDOUT = "standard output"
+MAKE_ROOM = "make room there, or choose another place with --results DIR"
 
 OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)
 
@@ -24,14 +33,33 @@ def exit_code_of(status: TrialStatus) -> int:
     return NOT_FEASIBLE if status in OVER_A_LIMIT else TRAINING_FAILED
 
 
-def report_error(message: str, hint: str | None, exit_code: int, *, as_json: bool) -> int:
+def report_error(message: str, hint: str | None, exit_code: int, *, as_json: bool, **more: Any) -> int:
     if as_json:
-        print_json({"error": message, "hint": hint, "exit_code": exit_code})
-    else:
+        try:
+            print_json({"error": message, "hint": hint, "exit_code": exit_code, **more})
+            sys.stdout.flush()
+            return exit_code
+        except OSError:
+            as_json = False
+            give_up_stdout()
+    if not as_json:
         print(f"error: {message}", file=sys.stderr)
         if hint:
             print(f"\nhint: {hint}", file=sys.stderr)
     return exit_code
+
+
+def give_up_stdout() -> None:
+    """Whoever reads it left, or its disk is full: Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def report_unsaved(error: StorageError, *, as_json: bool) -> int:
+    """The measurement is shown all the same: it took minutes, and the disk did not take it."""
+    record = record_to_json(error.record) if isinstance(error.record, TrialRecord) else None
+    if record is not None and not as_json:
+        print_json({"trial": record})
+    return report_error(error.message, error.hint, error.exit_code, as_json=as_json, trial=record)
 
 
 def report_defect(error: BaseException, *, as_json: bool) -> int:
@@ -49,4 +77,9 @@ def say_interrupted(what_is_kept: str, command: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, allow_nan=False))
+    try:
+        print(json.dumps(value, indent=1, allow_nan=False), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STDOUT) from error

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from vtune.cli.probe import probe
-from vtune.errors import UsageError, VtuneError
+from vtune.errors import StorageError, UsageError, VtuneError
 from vtune.version import VERSION
 
 # Public under a name of its own only since typer 0.28.
@@ -56,22 +56,40 @@ def run(arguments: Sequence[str]) -> int:
         try:
             if arguments and arguments[-1] == "--" and "--" not in arguments[:-1]:
                 raise UsageError("there is no command after --", hint="for example: vtune probe -- python train.py")
+            _check_surroundings()
             code = app(args=list(arguments), prog_name="vtune", standalone_mode=False)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return int(code or exits.DONE)
+        except StorageError as error:
+            return exits.report_unsaved(error, as_json=as_json)
         except VtuneError as error:
             return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
         except WrongUsage as error:
             return _report_usage(error, arguments, as_json=as_json)
         except BrokenPipeError:
-            # The reader of our output left. Python would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            exits.give_up_stdout()
             return exits.DONE
+        except OSError as error:
+            if error.errno not in exits.DISK_REFUSES:
+                return exits.report_defect(error, as_json=as_json)
+            where = error.filename or "the disk"
+            if where == exits.STDOUT:
+                exits.give_up_stdout()
+                as_json = False
+            return exits.report_error(f"cannot write to {where}: {error.strerror}", exits.MAKE_ROOM, 3, as_json=as_json)
         except Exception as error:
             return exits.report_defect(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted: nothing was started", file=sys.stderr)
         return 130
+
+
+def _check_surroundings() -> None:
+    try:
+        os.getcwd()
+    except OSError:
+        raise UsageError("the current folder does not exist any more", hint="change to one that does") from None
 
 
 def _report_usage(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:

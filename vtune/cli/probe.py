@@ -28,7 +28,10 @@ def probe(
     quiet: options.Quiet = False,
     wait: options.Wait = False,
 ) -> None:
-    """Run the training for a short window: where the time goes, what it needs, what the whole run would cost."""
+    """Run a short window of the training and tell where its time goes.
+
+    Also what it needs of the machine, and what the whole run would take and cost.
+    """
     from rich.console import Console
 
     from vtune import api

@@ -86,7 +86,11 @@ def parse_allow(value: object) -> Numerics:
 
 
 def parse_study(value: object) -> str:
-    if isinstance(value, str) and STUDY_NAME.fullmatch(value) and value not in (".", ".."):
+    if isinstance(value, str) and value[:1] in (".", "-"):
+        raise ValueError(
+            f"must not begin with {value[0]}, got {shown(value)}: such folders are hidden, or look like options"
+        )
+    if isinstance(value, str) and STUDY_NAME.fullmatch(value):
         return value
     raise ValueError(f"must be a name of 1 to 64 letters, digits, '.', '_' or '-', got {shown(value)}")
 

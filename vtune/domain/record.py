@@ -48,6 +48,8 @@ class Measurement:
     unsteady_because: str | None = None
     step_time_s: StepTimes | None = None
     data_wait_fraction: float | None = None
+    # The part of it that other loaders than the training's took: a second loader, a validation in the same step.
+    other_loaders_wait_fraction: float | None = None
     compute_samples_per_s: float | None = None
     loader_samples_per_s: float | None = None
     worker_cost: WorkerCost | None = None
@@ -58,6 +60,8 @@ class Measurement:
     epoch_restart_s: float | None = None
     # The part of it spent waiting for the first batch.
     epoch_restart_wait_s: float | None = None
+    # Epochs are so short that the rate is that of whole ones, their restarts included.
+    restarts_in_rate: bool = False
     samples_per_s_whole_run: float | None = None
     ram_peak_bytes: int | None = None
     shm_peak_bytes: int | None = None

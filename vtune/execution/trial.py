@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from io import RawIOBase
 from itertools import pairwise
-from typing import Literal, TextIO
+from typing import Literal
 
 from vtune.analysis.estimate import half_width
 from vtune.analysis.measure import Observed, measure, steps_measured
@@ -38,10 +41,15 @@ RECENT_PASSES = 4
 SHOWN_FROM_STEP = 5
 # The interval is narrow enough for the decision between settings.
 NARROW = 0.05
+# Between two such readings a jump of the resident sizes asks for one at once: a spike of a second must not be missed.
+SPIKE = 1.05
+SPIKE_BYTES = 64 * 2**20
 # Told to stop, a training may be inside a long step or a long `next()`.
 LEAST_GRACE_S = 10.0
 # Ctrl-C is answered within ten seconds, the supervisor's own three for SIGTERM included.
 INTERRUPT_GRACE_S = 5.0
+# What the supervisor takes beyond the grace: SIGTERM, three seconds, SIGKILL, reaping.
+SUPERVISOR_PATIENCE_S = 15.0
 # No event for this long, and for this many times the slowest step so far, is a hang.
 HANG_S = 120.0
 HANG_STEPS = 10.0
@@ -66,7 +74,7 @@ def run_trial(
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
     dump_json(folder.spec, spec_to_json(spec))
-    with engine.start(spec, folder.root) as trial, open(folder.telemetry, "a", encoding="utf-8") as telemetry:
+    with engine.start(spec, folder.root) as trial, open(folder.telemetry, "ab", buffering=0) as telemetry:
         observer = _Observer(spec, folder, watch, trial, telemetry)
         try:
             return _follow(trial, observer, notify)
@@ -82,7 +90,13 @@ def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEv
         outcome = trial.poll()
         now = time.monotonic()
         observer.look(now)
+        if outcome is None and observer.overdue(now):
+            # The supervisor itself is stopped or stuck: it is ended with the tree, and the window is still read.
+            trial.close(observer.ending)
+            outcome = trial.poll()
+            outcome = outcome and replace(outcome, ended_by=observer.ending)
         if outcome is not None:
+            observer.look_once_more()
             return outcome
         reason = observer.reason_to_end(now)
         if reason is not None:
@@ -92,16 +106,21 @@ def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEv
         time.sleep(POLL_S)
 
 
+def _rss(sample: TelemetrySample) -> int:
+    return sum(process.rss_bytes for process in sample.processes)
+
+
 class _Observer:
     """The trial as far as its files have told."""
 
     def __init__(
-        self, spec: TrialSpec, folder: TrialPaths, watch: Watch, trial: RunningTrial, telemetry: TextIO
+        self, spec: TrialSpec, folder: TrialPaths, watch: Watch, trial: RunningTrial, telemetry: RawIOBase
     ) -> None:
         self.started_s = time.monotonic()
         self.progress_due = self.started_s
         self._spec, self._folder, self._watch, self._trial = spec, folder, watch, trial
-        self._ending = False
+        self.ending: EndedBy = "itself"
+        self._overdue_s = math.inf
         self._log = StepLog(folder)
         self._sampler = HostSampler(self._pids, trial.own_pids)
         self._worker_pids: set[int] = set()
@@ -109,6 +128,7 @@ class _Observer:
         self._telemetry: list[TelemetrySample] = []
         self._sample_due = self.started_s
         self._pss_due = self.started_s + 1.0
+        self._rss_at_pss = 0
         self._roles: Roles | None = None
         self._measured = 0
         self._first_sign_s: float | None = None
@@ -119,7 +139,9 @@ class _Observer:
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log whenever it grew."""
         if now >= self._sample_due:
-            self._sample(now, with_pss=now >= self._pss_due)
+            taken = self._sample(now, with_pss=now >= self._pss_due)
+            if taken.ram_bytes is None and _rss(taken) > SPIKE * self._rss_at_pss + SPIKE_BYTES:
+                self._sample(now, with_pss=True)
             self._sample_due += SAMPLE_S * (1 + (now - self._sample_due) // SAMPLE_S)
         if not self._log.refresh():
             return
@@ -144,7 +166,7 @@ class _Observer:
         return [*{*self._trial.pids(), *self._worker_pids}]
 
     def reason_to_end(self, now: float) -> EndedBy | None:
-        if self._ending:
+        if self.ending != "itself":
             return None
         window = self._watch.window
         limit = self._watch.ram_limit_bytes
@@ -162,30 +184,43 @@ class _Observer:
         return None
 
     def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
-        self._ending = True
+        self.ending = reason
         if reason == "window":
             # The tree is still whole: its memory is read once more.
             self._sample(time.monotonic(), with_pss=True)
-        write_atomically(self._folder.stop, f"{self._stop_at()}\n")
+        if grace_s is None:
+            grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
         if self._roles is None:
             grace_s = 0.0  # only a training that steps can end itself
-        elif grace_s is None:
-            grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
+        try:
+            write_atomically(self._folder.stop, f"{self._stop_at()}\n")
+        except OSError:
+            grace_s = 0.0  # a full disk: it cannot be told, so it is ended from outside
+        self._overdue_s = time.monotonic() + grace_s + SUPERVISOR_PATIENCE_S
         self._trial.end(reason, grace_s)
 
-    def _sample(self, now: float, with_pss: bool) -> None:
-        if with_pss:
-            self._pss_due = now + PSS_S
+    def overdue(self, now: float) -> bool:
+        return now > self._overdue_s
+
+    def look_once_more(self) -> None:
+        """After the end: what is still used of /dev/shm was never the trial's."""
+        self._sample(time.monotonic(), with_pss=False)
+
+    def _sample(self, now: float, with_pss: bool) -> TelemetrySample:
         taken = self._sampler.sample(now, with_pss)
+        if with_pss:
+            self._pss_due, self._rss_at_pss = now + PSS_S, _rss(taken)
         self._telemetry.append(taken)
-        self._telemetry_file.write(json.dumps(to_json(taken)) + "\n")
-        self._telemetry_file.flush()
+        # A full disk costs this sample's line, not the trial.
+        with contextlib.suppress(OSError):
+            self._telemetry_file.write(json.dumps(to_json(taken)).encode() + b"\n")
+        return taken
 
     def progress(self, now: float) -> TrialProgress:
         self.progress_due = now + PROGRESS_S
         steps = len(self._roles.steps) if self._roles else 0
         phase: Phase
-        if self._ending:
+        if self.ending != "itself":
             phase = "ending"
         elif steps:
             phase = "stepping"

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from support.trial_writer import PID, TrialWriter, replay_loader
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import find_roles
+from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
 from vtune.journal.step_log import StepLog
 
@@ -81,6 +83,85 @@ def test_the_stock_is_not_measured(tmp_path: Path) -> None:
     replay_loader(writer, steps=60, workers=4, prefetch=2, load_s=1.0, compute_s=0.1, first_step_s=10.0)
     # 59 windows between 60 steps; 8 batches of stock are dropped.
     assert steps_measured(observed(writer).roles) == 59 - 8
+
+
+def test_epochs_shorter_than_the_stock_are_measured_whole(tmp_path: Path) -> None:
+    # 3 steps an epoch: workers start (0.5 s), then all three batches lie ready and are used up in no time.
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    now = 0.0
+    for epoch in range(40):
+        pids = writer.begin_pass(number=epoch, workers=2, prefetch=2, length=3)
+        for j in range(3):
+            arrives = now + 0.5 if j == 0 else now
+            writer.load(pids[j % 2], j % 2, j, now, arrives)
+            writer.deliver(now, arrives, j, pass_number=epoch)
+            now = arrives + 0.01
+            writer.step(now)
+    found = measure(observed(writer), PlannedRun(epochs=10), None)
+    assert found.restarts_in_rate
+    assert found.samples_per_s == pytest.approx(6 / 0.53, rel=0.05)
+    assert found.projected.epoch_s == pytest.approx(0.53, rel=0.05)
+
+
+def test_waiting_for_another_loader_in_the_step_is_waiting_for_data(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader(0, "train.py:1:Labelled#0")
+    writer.loader(1, "train.py:2:Unlabelled#0")
+    writer.begin_pass(0, loader=0, workers=0)
+    writer.begin_pass(1, loader=1, workers=0)
+    for j in range(60):
+        writer.deliver(j, j + 0.01, j, loader=0)
+        writer.deliver(j + 0.01, j + 0.9, j, loader=1, pass_number=1)
+        writer.step(j + 1.0)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.data_wait_fraction == pytest.approx(0.9, abs=0.01)
+    assert found.other_loaders_wait_fraction == pytest.approx(0.89, abs=0.01)
+    assert found.loader_samples_per_s == pytest.approx(200.0, rel=0.01)
+
+
+def test_a_partial_last_batch_is_counted_as_it_came(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    now = 0.0
+    for epoch in range(3):
+        writer.begin_pass(number=epoch, workers=0, batch=16, length=30)
+        for j in range(30):
+            writer.deliver(now, now + 0.5, j, pass_number=epoch, samples=16 if j < 29 else 1)
+            now += 1.0
+            writer.step(now)
+        writer.fact("pass_end", **{"pass": epoch}, batches=30)
+    assert measure(observed(writer), PlannedRun(), None).samples_per_epoch == 29 * 16 + 1
+
+
+def test_an_iterable_data_sets_batches_count_by_batch_size_not_by_their_leading_dimension(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=0, batch=4, length=None)
+    for j in range(60):
+        writer.record(2, flags=5, index=j, a=j, b=j + 0.5, n1=50, n2=0)
+        writer.step(j + 1.0)
+    assert measure(observed(writer), PlannedRun(), None).samples_per_s == pytest.approx(4.0)
+
+
+def test_shared_memory_that_a_neighbour_took_is_not_the_trials(tmp_path: Path) -> None:
+    def look(t: float, used: int, alive: bool) -> TelemetrySample:
+        process = ProcessSample(pid=PID, ppid=1, name="python", rss_bytes=2**20, cpu_s=t)
+        return TelemetrySample(
+            t_s=t, processes=(process,) if alive else (), ram_bytes=None, shm_used_bytes=used, others_cores=None,
+            ram_available_bytes=None,
+        )  # fmt: skip
+
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=40, workers=2, prefetch=2, load_s=0.1, compute_s=0.5)
+    own = [look(0, 10, True), look(1, 10 + 2**24, True), look(2, 10, False)]
+    assert measure(replace(observed(writer), telemetry=own), PlannedRun(), None).shm_peak_bytes == 2**24
+    others = [look(0, 10, True), look(1, 3 * 2**26, True), look(2, 3 * 2**26, False)]
+    assert measure(replace(observed(writer), telemetry=others), PlannedRun(), None).shm_peak_bytes is None
 
 
 def test_unknown_stays_none(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_misspelt_option_is_a_usage_error_with_the_right_one() -> None:
 
 def test_without_arguments_the_help_is_shown_whole() -> None:
     said = vtune()
-    assert said.code == 2 and said.stderr.startswith("Usage:") and "whole run" in said.stderr
+    assert said.code == 2 and said.stderr.startswith("Usage:") and "where its time goes" in said.stderr
 
 
 def test_a_forgotten_double_dash_is_recognized() -> None:

@@ -236,7 +236,7 @@ training:
         ("vtune: {command: python train.py, config: no.yaml}\n", "exp.yaml:1:43: vtune.config: no such file: no.yaml"),
         ("vtune: {command: python train.py, env: {A: on}}\n", "exp.yaml:1:40: vtune.env A must be text, got true"),
         ("vtune: {command: python train.py, study: 7}\n", "exp.yaml:1:42: vtune.study must be a name of 1 to 64"),
-        ("vtune: {command: python train.py, study: ..}\n", "exp.yaml:1:42: vtune.study must be a name of 1 to 64"),
+        ("vtune: {command: python train.py, study: a/b}\n", "exp.yaml:1:42: vtune.study must be a name of 1 to 64"),
         ("vtune: {command: python train.py, cwd: [a]}\n", "exp.yaml:1:40: vtune.cwd must be text, got ['a']"),
         ("vtune: {command: python train.py, limits: 7}\n", "exp.yaml:1:43: vtune.limits must be a mapping"),
         (

@@ -20,7 +20,7 @@ from vtune.journal.trial_files import read_outcome
 # Listing all processes costs some 10 µs each.
 PIDS_MAX_AGE_S = 1.0
 # A kill takes milliseconds. A supervisor that is not done by then is itself stuck or stopped.
-CLOSE_PATIENCE_S = 65.0
+CLOSE_PATIENCE_S = 10.0
 
 
 class LocalEngine:

@@ -1,0 +1,93 @@
+"""A full disk, a memory spike, a supervisor that does not answer: said plainly, nothing lost that could be kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.cli import ROOT, quiet_env, vtune
+
+SCRIPT = Path(__file__).parents[1] / "survival" / "train_two_workers.py"
+STEPPING = """
+import time, torch
+weight = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+def step():
+    (weight * 1).sum().backward()
+    optimizer.step()
+    time.sleep(0.05)
+"""
+
+
+def test_a_spike_of_a_second_is_seen_and_held_against_the_limit(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        STEPPING + "for n in range(100):\n    step()\n"
+        "    if n == 30:\n        held = bytearray(b'x' * 1_000_000_000)\n        time.sleep(1)\n        del held\n"
+    )
+    free = vtune("probe", "--json", "--results", tmp_path / "free", "--", sys.executable, script)
+    assert free.json["trial"]["ram_peak_bytes"] > 1_000_000_000
+    held = vtune(
+        "probe", "--json", "--results", tmp_path / "held", "--ram-limit", "800MiB", "--", sys.executable, script
+    )
+    assert held.code == 4 and held.json["trial"]["status"] == "out_of_ram"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+@pytest.mark.parametrize("size", ["24k", "80k"])
+def test_a_full_disk_is_no_defect_of_vtune(tmp_path: Path, size: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "small", disk], capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    try:
+        said = vtune("probe", "--json", "--steps", "20", "--results", disk, "--", sys.executable, SCRIPT)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert said.code in (0, 3, 130), said.stdout
+    if said.code == 3:
+        assert str(disk) in said.json["error"] and "--results" in said.json["hint"]
+
+
+def test_output_that_cannot_be_written_is_said_on_stderr(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "vtune", "probe", "--json", "--dry-run", "--", sys.executable, str(SCRIPT)],
+            cwd=tmp_path, env=quiet_env(PYTHONPATH=str(ROOT)), stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 3 and "standard output" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_gone_is_a_usage_error(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    run = f"import os, sys; os.rmdir({str(gone)!r}); from vtune.cli.main import run; sys.exit(run(['probe']))"
+    done = subprocess.run(
+        [sys.executable, "-c", run], cwd=gone, env=quiet_env(PYTHONPATH=str(ROOT)), capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "does not exist any more" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_supervisor_that_does_not_answer_is_ended_and_the_window_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(out), "--json", "--quiet", "--",
+         sys.executable, str(SCRIPT)],
+        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    told = out / "s" / "trials" / "0001" / "supervisor.json"
+    deadline = time.monotonic() + 30
+    while not told.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(json.loads(told.read_text())["supervisor_pid"], signal.SIGSTOP)
+    stdout, _ = program.communicate(timeout=100)
+    assert program.returncode == 0
+    assert json.loads(stdout)["trial"]["status"] == "completed"
