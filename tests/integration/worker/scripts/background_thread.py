@@ -17,8 +17,9 @@ def main() -> None:
             ahead.put(batch)
         ahead.put(None)
 
-    threading.Thread(target=feed, daemon=True).start()
+    # Before the thread: both draw random numbers, and which of them is first must not be left to chance.
     model = torch.nn.Linear(2, 1)
+    threading.Thread(target=feed, daemon=True).start()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     while (batch := ahead.get()) is not None:
         loss = model(batch[0]).square().mean()
