@@ -13,8 +13,9 @@ from vtune.analysis.memory import with_memory
 from vtune.analysis.project import project
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, epochs_are_short, step_windows, warm_up_steps
-from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, TelemetrySample
+from vtune.domain.events import BatchDelivered, BatchLoaded, DeviceStepped, Fact, StageEnded, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
+from vtune.domain.machine import Gpu
 from vtune.domain.record import Measurement, StepTimes, WorkerCost
 
 # Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
@@ -36,6 +37,9 @@ class Observed:
     facts: Sequence[Fact]
     telemetry: Sequence[TelemetrySample]
     started_s: float | None
+    device_steps: Sequence[DeviceStepped] = ()
+    stages: Sequence[StageEnded] = ()
+    gpus: Sequence[Gpu] = ()
 
 
 def steps_measured(roles: Roles | None) -> int:

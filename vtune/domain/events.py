@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class BatchLoaded:
     finished_s: float
     cpu_s: float
     samples: int
+    # Files that Python code of this worker opened meanwhile.
+    files: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,44 @@ class OptimizerStepped:
     main_thread: bool
 
 
-Event = BatchLoaded | BatchDelivered | Backward | OptimizerStepped
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceStepped:
+    """One optimizer step on the device's own clock, read once the device had passed it."""
+
+    pid: int
+    device: int
+    optimizer: int
+    # The same as that of the OptimizerStepped.
+    number: int
+    # From the moment the device learnt that a batch had come to the end of its step.
+    busy_s: float
+    # The device had nothing to do since the end of the step before; None where nobody knows.
+    gap_s: float | None
+    # When it was read: late, for nobody waits for it.
+    read_s: float
+
+
+StageName = Literal["begin", "transfer", "forward", "loss", "backward", "step"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEnded:
+    """A mark within one of the few steps that are looked at closely: the stage before it has ended."""
+
+    pid: int
+    device: int | None
+    # `begin` opens the step: its batch has come.
+    stage: StageName
+    # Sampled steps are numbered by the OptimizerStepped that ends them.
+    number: int
+    host_s: float
+    # On the device's clock, since `begin`; None without a device.
+    device_s: float | None
+    # Most that was allocated on the device within the stage.
+    peak_bytes: int | None
+
+
+Event = BatchLoaded | BatchDelivered | Backward | OptimizerStepped | DeviceStepped | StageEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +118,35 @@ class ProcessSample:
     name: str
     rss_bytes: int
     cpu_s: float
+    # Ready to run, but waiting for a core (schedstat); None where the kernel does not count it.
+    queued_s: float | None = None
+    # What read() and its kin were asked for, from wherever it came; None for a process we may not look into.
+    requested_bytes: int | None = None
+    # What had to come from a block device for it, page-ins of mapped files included; not counted for network mounts.
+    read_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """One device as its driver sees it. Each field fails alone; why is told once, in the trial's gpus.json."""
+
+    uuid: str
+    # Time since the last look in which any kernel ran, in percent; says nothing of how full the device was.
+    util_percent: float | None = None
+    # Of the whole device; what the driver reserves for itself is apart.
+    used_bytes: int | None = None
+    # Of the trial's own processes, and of everybody else's; None where the driver does not tell whose it is.
+    own_bytes: int | None = None
+    others_bytes: int | None = None
+    power_w: float | None = None
+    # A counter: only differences mean something.
+    energy_j: float | None = None
+    sm_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    # Names of what slows the clocks right now.
+    throttled_by: tuple[str, ...] = ()
+    pcie_to_device_bytes_per_s: float | None = None
+    pcie_from_device_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,3 +161,6 @@ class TelemetrySample:
     # Cores kept busy by others than this trial and vtune itself.
     others_cores: float | None
     ram_available_bytes: int | None
+    # Page cache of the machine (of the cgroup where one limits us).
+    page_cache_bytes: int | None = None
+    gpus: tuple[GpuSample, ...] = ()

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A device as its driver names it; the index is the driver's, never torch's."""
+
+    index: int
+    uuid: str
+    name: str | None = None
+    memory_bytes: int | None = None
+    driver: str | None = None
+    # A slice of a larger device: its utilization is not known to the driver.
+    mig: bool = False
+    # Metrics that could not be read, and why: each is told once.
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,4 +30,5 @@ class Machine:
     cores: float
     ram_bytes: int | None
     shm_bytes: int | None
+    # Names only: part of what tells two machines apart.
     gpus: tuple[str, ...] = ()

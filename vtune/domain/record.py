@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vtune.domain.effects import Scalar
+from vtune.domain.events import StageName
 from vtune.domain.trial import TrialStatus
 
 Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
@@ -34,6 +35,57 @@ class WorkerCost:
 
     batch_s: float
     cpu_fraction: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """One device over the window; memory over the whole trial."""
+
+    index: int
+    uuid: str
+    name: str | None = None
+    util_mean: float | None = None
+    # Of this trial, as the driver or the training's own allocator saw it; `vram_from` says which.
+    vram_peak_bytes: int | None = None
+    vram_from: str | None = None
+    vram_total_bytes: int | None = None
+    # Most that others held on the device meanwhile.
+    others_peak_bytes: int | None = None
+    power_w_mean: float | None = None
+    energy_j: float | None = None
+    sm_clock_mhz_mean: float | None = None
+    temperature_c_max: float | None = None
+    # What slowed the clocks, and in which share of the samples.
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    pcie_to_device_bytes_per_s: float | None = None
+    # What could not be read, and why.
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """Mean of the steps that were looked at closely."""
+
+    stage: StageName
+    host_s: float
+    device_s: float | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessUse:
+    """The main process or a loader worker, over the window."""
+
+    role: str
+    # Shares of the window: on a core, and ready to run but waiting for one.
+    cpu_fraction: float | None = None
+    queued_fraction: float | None = None
+    requested_bytes_per_s: float | None = None
+    read_bytes_per_s: float | None = None
+    files_opened: int | None = None
+
+
+Cache = Literal["cold", "warm", "mixed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +118,31 @@ class Measurement:
     ram_peak_bytes: int | None = None
     shm_peak_bytes: int | None = None
     workers_rss_bytes: tuple[int, ...] = ()
+    # The main process first, then the workers in their order.
+    processes: tuple[ProcessUse, ...] = ()
+    # Of what the data needed, the share that had to come from the device.
+    cold_fraction: float | None = None
+    cache: Cache = "unknown"
+    page_cache_bytes: int | None = None
+    gpus: tuple[GpuUse, ...] = ()
+    # The largest of the devices' peaks.
+    vram_peak_bytes: int | None = None
+    # As the training's own allocator counted, over all devices of one process.
+    vram_allocated_peak_bytes: int | None = None
+    vram_reserved_peak_bytes: int | None = None
+    # After the warm-up: an allocator that has to give memory back and ask again is out of room.
+    alloc_retries: int | None = None
+    # A step on the device's clock, and the time it had nothing to do before it.
+    device_step_s: float | None = None
+    device_gap_s: float | None = None
+    stages: tuple[StageTime, ...] = ()
+    # Shares of the time in which the device idled: for its data's way to it, and for the main process itself.
+    transfer_fraction: float | None = None
+    host_fraction: float | None = None
+    # Steps that a gradient scaler left out because of infinities.
+    skipped_steps: int | None = None
+    # What the mathematics really ran with: autocast, TF32, cuDNN's search.
+    precision: Mapping[str, Scalar] = field(default_factory=dict)
     # Cores kept busy by the training's own processes, and by everybody else.
     tree_cores: float | None = None
     others_cores: float | None = None

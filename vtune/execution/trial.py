@@ -274,6 +274,8 @@ class _Observer:
             delivered=self._log.delivered,
             facts=self._log.facts,
             telemetry=self._telemetry,
+            device_steps=self._log.device_steps,
+            stages=self._log.stages,
             started_s=self.started_s,
         )
 

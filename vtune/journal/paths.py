@@ -28,6 +28,10 @@ class TrialPaths:
         return self.root / "telemetry.jsonl"
 
     @property
+    def gpus(self) -> Path:
+        return self.root / "gpus.json"
+
+    @property
     def supervisor(self) -> Path:
         return self.root / "supervisor.json"
 

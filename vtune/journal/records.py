@@ -6,7 +6,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord, WorkerCost
+from vtune.domain.record import (
+    Diagnosis,
+    GpuUse,
+    Measurement,
+    ProcessUse,
+    Projection,
+    StageTime,
+    StepTimes,
+    TrialRecord,
+    WorkerCost,
+)
 from vtune.domain.trial import TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
@@ -20,7 +30,7 @@ def spec_to_json(spec: TrialSpec) -> dict[str, Any]:
 
 
 def record_to_json(record: TrialRecord) -> dict[str, Any]:
-    """Flat, as the contract names the fields; what cannot be measured yet stands there as null."""
+    """Flat, as the contract names the fields."""
     flat: dict[str, Any] = {
         "schema": SCHEMA,
         "trial": record.trial,
@@ -32,7 +42,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
         "seconds": record.seconds,
     }
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
-    flat.update({"gpus": [], "vram_peak_bytes": None, "ram_projected_bytes": None, "cache": "unknown"})
+    flat["ram_projected_bytes"] = None
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
     flat.update({"notes": record.notes, "evidence": record.evidence})
     plain: dict[str, Any] = to_json(flat)
@@ -47,6 +57,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
     if measured.get("worker_cost"):
         measured["worker_cost"] = WorkerCost(**measured["worker_cost"])
+    for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse)):
+        measured[name] = tuple(kind(**one) for one in measured.get(name) or ())
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
     measured["projected"] = Projection(**(measured.get("projected") or {}))
     return TrialRecord(

@@ -7,7 +7,17 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from vtune.domain.events import Backward, BatchDelivered, BatchLoaded, Event, Fact, OptimizerStepped
+from vtune.domain.events import (
+    Backward,
+    BatchDelivered,
+    BatchLoaded,
+    DeviceStepped,
+    Event,
+    Fact,
+    OptimizerStepped,
+    StageEnded,
+    StageName,
+)
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
 
@@ -17,6 +27,7 @@ RECORD = struct.Struct("<BBHIqdddII")
 VERSION = 1
 # More than any window needs; a script that loads thousands of batches a second must not fill our memory.
 MAX_BYTES_AT_ONCE = 16 * 2**20
+STAGES: tuple[StageName, ...] = ("begin", "transfer", "forward", "loss", "backward", "step")
 
 
 class StepLog:
@@ -29,16 +40,23 @@ class StepLog:
         self.delivered: list[BatchDelivered] = []
         self.backwards: list[Backward] = []
         self.steps: list[OptimizerStepped] = []
+        self.device_steps: list[DeviceStepped] = []
+        self.stages: list[StageEnded] = []
         self.facts: list[Fact] = []
 
     def refresh(self) -> bool:
         """True when something was added."""
-        before = (len(self.loaded), len(self.delivered), len(self.backwards), len(self.steps), len(self.facts))
+        before = self._events_seen()
         for path in self._folder.step_facts():
             self._read_facts(path)
         for path in self._folder.step_records():
             self._read_records(path)
-        return before != (len(self.loaded), len(self.delivered), len(self.backwards), len(self.steps), len(self.facts))
+        return before != self._events_seen()
+
+    def _events_seen(self) -> int:
+        of_batches = len(self.loaded) + len(self.delivered)
+        of_steps = len(self.backwards) + len(self.steps) + len(self.device_steps) + len(self.stages)
+        return of_batches + of_steps + len(self.facts)
 
     def facts_named(self, *names: str) -> list[Fact]:
         return [fact for fact in self.facts if fact.name in names]
@@ -86,6 +104,10 @@ class StepLog:
                     self.backwards.append(event)
                 case OptimizerStepped():
                     self.steps.append(event)
+                case DeviceStepped():
+                    self.device_steps.append(event)
+                case StageEnded():
+                    self.stages.append(event)
 
 
 def _pid_of(path: Path) -> int:
@@ -98,7 +120,15 @@ def _events(pid: int, text: bytes) -> Iterable[Event]:
         match kind:
             case 1:
                 yield BatchLoaded(
-                    pid=pid, worker=source, resume=group, index=index, started_s=a, finished_s=b, cpu_s=c, samples=n1
+                    pid=pid,
+                    worker=source,
+                    resume=group,
+                    index=index,
+                    started_s=a,
+                    finished_s=b,
+                    cpu_s=c,
+                    samples=n1,
+                    files=n2,
                 )
             case 2:
                 yield BatchDelivered(
@@ -118,3 +148,23 @@ def _events(pid: int, text: bytes) -> Iterable[Event]:
                 yield Backward(pid=pid, number=index, started_s=a, ended_s=b, main_thread=bool(flags & 1))
             case 4:
                 yield OptimizerStepped(pid=pid, optimizer=source, number=index, ended_s=b, main_thread=bool(flags & 1))
+            case 5:
+                yield DeviceStepped(
+                    pid=pid,
+                    device=source,
+                    optimizer=n1,
+                    number=index,
+                    busy_s=a,
+                    gap_s=None if c < 0 else c,
+                    read_s=b,
+                )
+            case 6 if group < len(STAGES):
+                yield StageEnded(
+                    pid=pid,
+                    device=source - 1 if source else None,
+                    stage=STAGES[group],
+                    number=index,
+                    host_s=a,
+                    device_s=None if c < 0 else c,
+                    peak_bytes=n1 + (n2 << 32) if flags & 2 else None,
+                )

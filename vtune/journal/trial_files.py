@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.domain.events import ProcessSample, TelemetrySample
+from vtune.domain.events import GpuSample, ProcessSample, TelemetrySample
+from vtune.domain.machine import Gpu
 from vtune.domain.trial import TrialOutcome
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
@@ -22,6 +23,7 @@ TAIL_BYTES = 32 * 1024
 class TrialFiles:
     log: StepLog
     telemetry: tuple[TelemetrySample, ...]
+    gpus: tuple[Gpu, ...]
     # When the supervisor started the training.
     started_s: float | None
     pythons: int
@@ -36,6 +38,7 @@ def read_trial_files(folder: TrialPaths) -> TrialFiles:
     return TrialFiles(
         log=log,
         telemetry=read_telemetry(folder.telemetry),
+        gpus=_gpus(folder.gpus),
         started_s=_started_s(folder),
         pythons=len(complete_lines(_bytes_of(folder.pythons))),
         stdout_tail=_tail(folder.stdout),
@@ -71,8 +74,20 @@ def _started_s(folder: TrialPaths) -> float | None:
     return float(started) if isinstance(started, (int, float)) else None
 
 
+def _gpus(path: Path) -> tuple[Gpu, ...]:
+    try:
+        return tuple(Gpu(**item) for item in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return ()
+
+
 def _sample(item: Mapping[str, Any]) -> TelemetrySample:
-    return TelemetrySample(**{**item, "processes": tuple(ProcessSample(**p) for p in item["processes"])})
+    gpus = (
+        GpuSample(**{**gpu, "throttled_by": tuple(gpu.get("throttled_by") or ())}) for gpu in item.get("gpus") or ()
+    )
+    return TelemetrySample(
+        **{**item, "processes": tuple(ProcessSample(**p) for p in item["processes"]), "gpus": tuple(gpus)}
+    )
 
 
 def _bytes_of(path: Path) -> bytes:
