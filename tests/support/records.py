@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
+from dataclasses import replace
+
+from vtune.domain.record import (
+    Diagnosis,
+    GpuUse,
+    Measurement,
+    ProcessUse,
+    Projection,
+    StageTime,
+    StepTimes,
+    TrialRecord,
+)
 from vtune.domain.trial import TrialStatus
 
 
@@ -40,3 +51,31 @@ def a_record(*, trial: int = 1, status: TrialStatus = TrialStatus.COMPLETED) -> 
             bottleneck="data", verdict="data-bound", why=("because",), next=("try --set workers=4",), headroom=5.8
         ),
     )
+
+
+def a_gpu_record(*, trial: int = 1) -> TrialRecord:
+    """As from a machine with a device: every instrument has told something."""
+    record = a_record(trial=trial)
+    gpu = GpuUse(
+        index=0, uuid="GPU-1", name="NVIDIA A100-SXM4-80GB", util_mean=17.2, vram_peak_bytes=72_155_000_000,
+        vram_from="driver", vram_total_bytes=85_899_345_920, power_w_mean=91.0, throttled={"heat": 0.25},
+        unknown={"energy_j": "Not Supported"},
+    )  # fmt: skip
+    measurement = replace(
+        record.measurement,
+        gpus=(gpu,),
+        vram_peak_bytes=72_155_000_000,
+        vram_allocated_peak_bytes=60_000_000_000,
+        vram_reserved_peak_bytes=70_000_000_000,
+        alloc_retries=0,
+        device_step_s=0.028,
+        device_gap_s=0.137,
+        stages=(StageTime(stage="forward", host_s=0.002, device_s=0.01, peak_bytes=60_000_000_000),),
+        processes=(ProcessUse(role="main", cpu_fraction=0.4), ProcessUse(role="worker 0", files_opened=12)),
+        transfer_fraction=0.01,
+        host_fraction=0.02,
+        cold_fraction=0.9,
+        cache="cold",
+        precision={"autocast": "bfloat16"},
+    )
+    return replace(record, measurement=measurement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement
@@ -13,6 +14,9 @@ WAITS_MUCH = 0.25
 OTHERS_CORES = 0.3
 # The tree keeps this share of the cores busy: more workers would take time from the training itself.
 CORES_FULL = 0.9
+# Workers that compute in less than half of their time wait for something; most of their bytes came from the device.
+WAITS_FOR_FILES = 0.5
+MOSTLY_COLD = 0.5
 # However little a worker computes, its queues and copies cost something.
 MOST_WAITING = 0.1
 # A gain below this is noise and not worth a word.
@@ -32,14 +36,27 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
         return _fed_from_stock(measured)
     wait = _wait_share(measured, measured.data_wait_fraction)
     headroom = max(1.0, 1 / (1 - wait)) if wait < 1 else None
-    bottleneck: Bottleneck = "data" if wait > WAITS_MUCH else "compute" if wait < WAITS_LITTLE else "balanced"
+    bottleneck = _bottleneck(measured, wait)
     return Diagnosis(
         bottleneck=bottleneck,
         verdict=_verdict(measured, bottleneck, wait, headroom),
-        why=tuple(_why(measured, machine)),
+        why=(*_why(measured, machine), *device_lines(measured, validated=machine.gpu_validated)),
         next=tuple(_next(measured, bottleneck, machine)),
         headroom=headroom,
     )
+
+
+def _bottleneck(measured: Measurement, wait: float) -> Bottleneck:
+    """What takes the largest share of the time from the mathematics; without a device the host is part of it."""
+    shares: dict[Bottleneck, float] = {
+        "data": wait,
+        "transfer": measured.transfer_fraction or 0.0,
+        "host": measured.host_fraction or 0.0,
+    }
+    largest = max(shares, key=lambda name: shares[name])
+    if shares[largest] > WAITS_MUCH:
+        return "storage" if largest == "data" and _waits_for_storage(measured) else largest
+    return "compute" if shares[largest] < WAITS_LITTLE else "balanced"
 
 
 def _without_samples(measured: Measurement) -> Diagnosis:
@@ -73,6 +90,13 @@ def _wait_share(measured: Measurement, in_steps: float) -> float:
     return ((epoch_s - restart_s) * in_steps + min(restart_s, measured.epoch_restart_wait_s)) / epoch_s
 
 
+def _waits_for_storage(measured: Measurement) -> bool:
+    """The workers hardly compute, and what they read came from the disk: not from the page cache, a sleep or a lock."""
+    cost, cold = measured.worker_cost, measured.cold_fraction
+    computing = cost.cpu_fraction if cost is not None else None
+    return computing is not None and computing < WAITS_FOR_FILES and cold is not None and cold > MOSTLY_COLD
+
+
 def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroom: float | None) -> str:
     worth = headroom is not None and headroom >= WORTH_SAYING
     at_most = f"; better loading could win at most {headroom:.2g}×" if worth else ""
@@ -84,6 +108,21 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
     match bottleneck:
         case "data":
             return f"data-bound: the training waits {what} {wait:.0%} of the time{at_most}"
+        case "storage":
+            return (
+                f"storage-bound: the training waits {what} {wait:.0%} of the time, and its workers for files{at_most}"
+            )
+        case "host":
+            share = f"{measured.host_fraction:.0%}"
+            return f"host-bound: the device idles {share} of the time while the main process does work of its own"
+        case "transfer":
+            share = f"{measured.transfer_fraction:.0%}"
+            return f"transfer-bound: the device idles {share} of the time until its batch has come to it"
+        case "compute" if hidden_host(measured):
+            return (
+                f"bound by its computing or by the process that feeds it, which could not be told apart:"
+                f" only {wait:.1%} of the time is spent waiting for data{at_most}"
+            )
         case "compute":
             return f"compute-bound: only {wait:.1%} of the time is spent waiting for data{at_most}"
         case _:
@@ -147,6 +186,15 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
         lines.append(
             "try vtune probe --set persistent_workers=true: starting workers anew is felt in so short an epoch"
         )
+    if bottleneck == "host":
+        lines.append(
+            "look at what the training does between its kernels: a loss or metric on the CPU, .item() or logging every"
+            " step; more workers cannot help"
+        )
+    if bottleneck == "transfer":
+        if settings.get("pin_memory") is False:
+            lines.append("try vtune probe --set pin_memory=true: copies from pinned memory need not be waited for")
+        lines.append("copies overlap with computing only with .to(device, non_blocking=True) from pinned memory")
     if bottleneck == "compute":
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:

@@ -32,3 +32,5 @@ class Machine:
     shm_bytes: int | None
     # Names only: part of what tells two machines apart.
     gpus: tuple[str, ...] = ()
+    # Whether the self-test has proved the readings of these devices with this driver.
+    gpu_validated: bool = False

@@ -50,17 +50,17 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
 
 
 def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
-    measured = {f.name: item[f.name] for f in dataclasses.fields(Measurement) if f.name in item}
+    measured = _known(Measurement, item)
     if measured.get("step_time_s"):
-        measured["step_time_s"] = StepTimes(**measured["step_time_s"])
+        measured["step_time_s"] = _made(StepTimes, measured["step_time_s"])
     if measured.get("samples_per_s_ci95"):
         measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
     if measured.get("worker_cost"):
-        measured["worker_cost"] = WorkerCost(**measured["worker_cost"])
+        measured["worker_cost"] = _made(WorkerCost, measured["worker_cost"])
     for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse)):
-        measured[name] = tuple(kind(**one) for one in measured.get(name) or ())
+        measured[name] = tuple(_made(kind, one) for one in measured.get(name) or ())
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
-    measured["projected"] = Projection(**(measured.get("projected") or {}))
+    measured["projected"] = _made(Projection, measured.get("projected") or {})
     return TrialRecord(
         trial=item["trial"],
         origin=item["origin"],
@@ -80,3 +80,12 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         notes=tuple(item.get("notes", ())),
         evidence=item.get("evidence", {}),
     )
+
+
+def _made(kind: type[Any], item: Mapping[str, Any]) -> Any:
+    return kind(**_known(kind, item))
+
+
+def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """A newer vtune's journal may hold fields that this one does not know."""
+    return {f.name: item[f.name] for f in dataclasses.fields(kind) if f.name in item}

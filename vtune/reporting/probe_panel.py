@@ -12,7 +12,7 @@ from rich.text import Text
 
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
-from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 BAR_CELLS = 24
@@ -34,6 +34,17 @@ def probe_panel(study: str, record: TrialRecord, price: Price | None) -> Rendera
     parts += _section("note", record.notes)
     title = Text(f"{study} · trial {record.trial}")
     return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
+
+
+def _gpu(gpu: GpuUse) -> str:
+    busy = "utilization unknown" if gpu.util_mean is None else f"{gpu.util_mean:.0f} % busy"
+    memory = "VRAM unknown"
+    if gpu.vram_peak_bytes is not None:
+        of = f" of {bytes_(gpu.vram_total_bytes)}" if gpu.vram_total_bytes is not None else ""
+        memory = f"{bytes_(gpu.vram_peak_bytes)}{of} VRAM at its peak"
+    power = "" if gpu.power_w_mean is None else f", {gpu.power_w_mean:.0f} W"
+    name = f"{harmless(gpu.name, 60)}: " if gpu.name else ""
+    return f"{name}{busy}, {memory}{power}"
 
 
 def _settings(record: TrialRecord) -> str:
@@ -65,7 +76,12 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         filled = round(measured.data_wait_fraction * BAR_CELLS)
         bar = "█" * filled + "░" * (BAR_CELLS - filled)
         table.add_row("waiting", f"{bar} {measured.data_wait_fraction:.0%} of the time for data")
+    for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
+        if share is not None:
+            table.add_row("device idle", f"{share:.0%} of the time for {what}")
     _add_projection(table, measured, price)
+    for gpu in measured.gpus:
+        table.add_row(f"GPU {gpu.index}", _gpu(gpu))
     if measured.ram_peak_bytes is not None:
         workers = measured.workers_rss_bytes
         table.add_row("RAM", f"{bytes_(measured.ram_peak_bytes)} at its peak, shared pages counted once")

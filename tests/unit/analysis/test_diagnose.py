@@ -3,7 +3,7 @@ from dataclasses import replace
 from support.records import a_record
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
-from vtune.domain.record import Projection, WorkerCost
+from vtune.domain.record import GpuUse, Projection, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -77,3 +77,48 @@ def test_in_between_is_called_balanced() -> None:
 
 def test_a_projection_without_an_epochs_end_says_what_it_leaves_out() -> None:
     assert any("leaves out validation" in line for line in diagnose(MEASURED, MACHINE).why)
+
+
+GPU = GpuUse(index=0, uuid="GPU-1", name="A100", util_mean=20.0)
+ON_A_GPU = replace(MEASURED, data_wait_fraction=0.01, gpus=(GPU,), device_step_s=0.03)
+
+
+def test_a_device_that_idles_while_the_main_process_works_is_host_bound_not_compute_bound() -> None:
+    found = diagnose(replace(ON_A_GPU, host_fraction=0.7, transfer_fraction=0.05), MACHINE)
+    assert found.bottleneck == "host" and "70%" in found.verdict
+    assert not any("--set workers" in line for line in found.next)
+
+
+def test_a_device_that_waits_for_its_batch_is_transfer_bound() -> None:
+    found = diagnose(replace(ON_A_GPU, host_fraction=0.05, transfer_fraction=0.4), MACHINE)
+    assert found.bottleneck == "transfer" and "40%" in found.verdict
+
+
+def test_compute_is_not_blamed_where_the_devices_idling_could_not_be_seen() -> None:
+    assert "could not be told apart" in diagnose(ON_A_GPU, MACHINE).verdict
+    assert "could not be told apart" not in diagnose(replace(ON_A_GPU, host_fraction=0.01), MACHINE).verdict
+
+
+def test_storage_is_blamed_only_when_the_bytes_came_from_the_disk() -> None:
+    waiting = replace(MEASURED, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.1), cold_fraction=0.95)
+    assert diagnose(waiting, MACHINE).bottleneck == "storage"
+    assert diagnose(replace(waiting, cold_fraction=0.02), MACHINE).bottleneck == "data"
+    assert diagnose(replace(waiting, cold_fraction=None), MACHINE).bottleneck == "data"
+    computing = replace(waiting, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.9))
+    assert diagnose(computing, MACHINE).bottleneck == "data"
+
+
+def test_what_a_gpu_told_is_not_called_proven_before_the_self_test_has_passed() -> None:
+    measured = replace(ON_A_GPU, host_fraction=0.7)
+    assert any("not validated here" in line for line in diagnose(measured, MACHINE).why)
+    proven = replace(MACHINE, gpu_validated=True)
+    assert not any("not validated here" in line for line in diagnose(measured, proven).why)
+    assert not any("not validated here" in line for line in diagnose(MEASURED, MACHINE).why)
+
+
+def test_clocks_held_down_other_tenants_and_a_full_allocator_are_named() -> None:
+    gpu = replace(GPU, throttled={"heat": 0.5, "power cap": 0.01}, others_peak_bytes=4 * 2**30)
+    lines = diagnose(replace(ON_A_GPU, gpus=(gpu,), alloc_retries=3), MACHINE).why
+    assert any("heat in 50%" in line for line in lines) and not any("power cap" in line for line in lines)
+    assert any("others hold 4 GiB" in line for line in lines)
+    assert any("3 times" in line for line in lines)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.records import a_record
+from support.records import a_gpu_record, a_record
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
 from vtune.journal.journal import Journal
@@ -20,6 +20,12 @@ def test_a_record_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
     journal.append(a_record(trial=1))
     journal.append(a_record(trial=2))
     assert journal.read() == [a_record(trial=1), a_record(trial=2)]
+
+
+def test_what_the_instruments_told_survives_it_too(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(a_gpu_record())
+    assert journal.read() == [a_gpu_record()]
 
 
 def test_the_json_has_every_field_of_the_contract_with_null_for_unknown() -> None:
@@ -48,8 +54,8 @@ def test_a_torn_last_line_is_dropped_and_does_not_swallow_the_next(tmp_path: Pat
 
 
 def test_a_newer_field_is_ignored_and_a_missing_one_is_unknown() -> None:
-    plain = json.loads(json.dumps(record_to_json(a_record(trial=1))))
-    plain["invented_later"] = 1
+    plain = json.loads(json.dumps(record_to_json(a_gpu_record(trial=1))))
+    plain["invented_later"] = plain["gpus"][0]["invented_later"] = plain["step_time_s"]["p5"] = 1
     del plain["shm_peak_bytes"]
     assert record_from_json(plain).measurement.shm_peak_bytes is None
 

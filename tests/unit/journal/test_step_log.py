@@ -20,6 +20,25 @@ def test_records_and_facts_come_back_as_they_were_written(tmp_path: Path) -> Non
     assert hello.name == "hello" and hello.data["torch"] == "2.13.0"
 
 
+def test_the_devices_clock_and_the_stages_come_back(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.record(5, source=1, index=9, a=0.02, b=5.0, c=0.004, n1=3)
+    writer.record(5, source=1, index=10, a=0.02, b=5.1, c=-1.0, n1=3)
+    peak = 72_155_000_000
+    writer.record(6, flags=3, source=2, group=2, index=9, a=4.5, b=5.0, c=0.01, n1=peak & 0xFFFFFFFF, n2=peak >> 32)
+    writer.record(6, flags=1, source=0, group=0, index=10, a=4.6, b=5.0, c=-1.0)
+    writer.record(6, group=99)
+    log = StepLog(writer.paths)
+    assert log.refresh()
+    first, second = log.device_steps
+    assert (first.device, first.optimizer, first.number, first.busy_s, first.gap_s) == (1, 3, 9, 0.02, 0.004)
+    assert second.gap_s is None
+    forward, begin = log.stages
+    assert (forward.stage, forward.device, forward.host_s, forward.device_s) == ("forward", 1, 4.5, 0.01)
+    assert forward.peak_bytes == peak
+    assert (begin.stage, begin.device, begin.device_s, begin.peak_bytes) == ("begin", None, None, None)
+
+
 def test_a_torn_record_is_read_once_it_is_whole(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     writer.step(1.0)

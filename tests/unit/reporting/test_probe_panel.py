@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from support.records import a_record
+from support.records import a_gpu_record, a_record
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
 from vtune.domain.record import Measurement, Projection
@@ -33,6 +33,13 @@ def test_a_record_without_numbers_still_says_what_happened() -> None:
 @pytest.mark.parametrize("width", [20, 40, 200])
 def test_any_width_is_served(width: int) -> None:
     assert max(len(line) for line in shown(a_record(), width).splitlines()) <= width
+
+
+def test_a_gpu_is_shown_with_its_memory_and_what_it_idled_for() -> None:
+    text = shown(a_gpu_record())
+    assert "17 % busy" in text and "67.2 GiB of 80 GiB VRAM" in text and "91 W" in text
+    assert "2% of the time for the main process" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_numbers_read_as_people_say_them() -> None:

@@ -1,0 +1,77 @@
+"""What was seen of the devices, in sentences for the report."""
+
+from __future__ import annotations
+
+from vtune.domain.numbers import bytes_, seconds
+from vtune.domain.record import GpuUse, Measurement
+
+# Another tenant with this much of a device computes there, or did: the desktop's share is smaller.
+TENANT_BYTES = 512 * 2**20
+# Clocks that were held down in fewer of the samples than this explain nothing.
+OFTEN = 0.1
+# Shares of the time that are worth a sentence.
+WORTH_SAYING = 0.02
+# The reserve of the allocator beyond what is used: the limit is met by what is reserved.
+SLACK = 1.3
+
+
+def hidden_host(measured: Measurement) -> bool:
+    """There is a device, but nobody could see whether it computed or idled within a step."""
+    return bool(measured.gpus or measured.device_step_s is not None) and measured.host_fraction is None
+
+
+def device_lines(measured: Measurement, *, validated: bool) -> list[str]:
+    lines = [*_timeline(measured), *_memory(measured)]
+    for gpu in measured.gpus:
+        lines += _one(gpu)
+    if measured.skipped_steps:
+        lines.append(f"{measured.skipped_steps} optimizer steps were left out by the gradient scaler (infinities)")
+    if measured.gpus and not validated:
+        lines.append("what is said of the GPU is not validated here: vtune doctor --selftest proves it on this machine")
+    return lines
+
+
+def _timeline(measured: Measurement) -> list[str]:
+    lines = []
+    if measured.device_step_s is not None:
+        gap = measured.device_gap_s
+        idle = f", then {seconds(gap)} without work" if gap else ""
+        lines.append(f"on the device's clock a step takes {seconds(measured.device_step_s)}{idle}")
+    for share, what in (
+        (measured.host_fraction, "for the main process"),
+        (measured.transfer_fraction, "for its batch"),
+    ):
+        if share is not None and share >= WORTH_SAYING:
+            lines.append(f"the device waits {what} {share:.0%} of the time")
+    if measured.stages:
+        parts = ", ".join(
+            f"{s.stage} {seconds(s.host_s if s.device_s is None else s.device_s)}" for s in measured.stages
+        )
+        lines.append(f"of the steps looked at closely: {parts}")
+    return lines
+
+
+def _memory(measured: Measurement) -> list[str]:
+    lines = []
+    reserved, allocated = measured.vram_reserved_peak_bytes, measured.vram_allocated_peak_bytes
+    if reserved and allocated and reserved > SLACK * allocated:
+        lines.append(f"the allocator holds {bytes_(reserved)} of VRAM, of which {bytes_(allocated)} were ever in use")
+    peaks = [stage for stage in measured.stages if stage.peak_bytes is not None]
+    if peaks:
+        largest = max(peaks, key=lambda stage: stage.peak_bytes or 0)
+        lines.append(f"VRAM is fullest in the {largest.stage} stage: {bytes_(largest.peak_bytes)}")
+    if measured.alloc_retries:
+        lines.append(
+            f"the allocator ran out of room {measured.alloc_retries} times and had to start over: VRAM is full"
+        )
+    return lines
+
+
+def _one(gpu: GpuUse) -> list[str]:
+    name, lines = f"GPU {gpu.index}", []
+    for reason, share in gpu.throttled.items():
+        if share >= OFTEN:
+            lines.append(f"{name}: clocks held down by {reason} in {share:.0%} of the samples")
+    if gpu.others_peak_bytes and gpu.others_peak_bytes >= TENANT_BYTES:
+        lines.append(f"{name}: others hold {bytes_(gpu.others_peak_bytes)} of it; if they compute, the rate is too low")
+    return lines
