@@ -54,6 +54,8 @@ class Seen:
     last_words: str
     ram_peak_bytes: int | None = None
     ram_limit_bytes: int | None = None
+    # The fullest device over the VRAM limit, what was used of it, and what the limit is there.
+    over_vram: tuple[int, int, int] | None = None
 
 
 def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
@@ -69,10 +71,7 @@ def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialS
         case "hang":
             return TrialStatus.HUNG, f"no step, batch or backward for a long time after {seen.steps} steps"
         case "limit":
-            return TrialStatus.OUT_OF_RAM, (
-                f"stopped by vtune after {seen.steps} steps: {bytes_(seen.ram_peak_bytes)} of RAM in use, over the"
-                f" limit of {bytes_(seen.ram_limit_bytes)}"
-            )
+            return _over_a_limit(seen)
         case "lost" | "parent_lost":
             return TrialStatus.INTERRUPTED, "vtune or its supervisor was killed while the trial ran"
         case "itself":
@@ -110,6 +109,18 @@ def what_to_do(status: TrialStatus, settings: Mapping[str, Scalar], measured: Me
             return ("a larger /dev/shm (docker run --shm-size=8g), fewer workers, or a smaller prefetch_factor",)
         case _:
             return ()
+
+
+def _over_a_limit(seen: Seen) -> tuple[TrialStatus, str]:
+    stopped = f"stopped by vtune after {seen.steps} steps"
+    ram, limit = seen.ram_peak_bytes, seen.ram_limit_bytes
+    over_ram = limit is not None and ram is not None and ram > limit
+    if seen.over_vram is not None and not over_ram:
+        index, used, most = seen.over_vram
+        return TrialStatus.OUT_OF_VRAM, (
+            f"{stopped}: {bytes_(used)} of VRAM in use on GPU {index}, over the limit of {bytes_(most)}"
+        )
+    return TrialStatus.OUT_OF_RAM, f"{stopped}: {bytes_(ram)} of RAM in use, over the limit of {bytes_(limit)}"
 
 
 def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:

@@ -1,6 +1,7 @@
 """What a setting does to a training, as data: stored in spec.json, replayed by launch, printed by reports.
 
-The parent edits configs and the environment before the start; the worker turns loader options inside the training.
+The parent edits the config, the command and the environment before the start; the worker turns loader options inside
+the training.
 """
 
 from __future__ import annotations
@@ -20,6 +21,18 @@ class SetConfigKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetArgument:
+    """Replace the value of a flag that the training's command carries; none is ever added."""
+
+    # As the user typed it, for people.
+    argument: str
+    # The word of the command that holds the value, and that word with the new one.
+    position: int
+    word: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetEnv:
     name: str
     value: str
@@ -34,4 +47,4 @@ class SetDataLoaderOption:
     value: Scalar
 
 
-Effect = SetConfigKey | SetEnv | SetDataLoaderOption
+Effect = SetConfigKey | SetArgument | SetEnv | SetDataLoaderOption

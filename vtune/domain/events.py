@@ -138,6 +138,8 @@ class GpuSample:
     # Of the trial's own processes, and of everybody else's; None where the driver does not tell whose it is.
     own_bytes: int | None = None
     others_bytes: int | None = None
+    # Of the multiprocessors' time since the last look, what others had.
+    others_util_percent: float | None = None
     power_w: float | None = None
     # A counter: only differences mean something.
     energy_j: float | None = None
@@ -158,7 +160,7 @@ class TelemetrySample:
     # Anonymous + shared memory of the tree, each page once; None between the rarer, dearer readings.
     ram_bytes: int | None
     shm_used_bytes: int | None
-    # Cores kept busy by others than this trial and vtune itself.
+    # Of the cores that the trial may use, those kept busy by others than it and vtune itself.
     others_cores: float | None
     ram_available_bytes: int | None
     # Page cache of the machine (of the cgroup where one limits us).

@@ -13,6 +13,14 @@ Numerics = Literal["SAME", "CLOSE", "DIFFERENT"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigWord:
+    """Where a command names its config: which word, and what stands before the path in it."""
+
+    position: int
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """The training as the user runs it. `{config}` in the command stands for the copy made for each trial."""
 
@@ -21,6 +29,8 @@ class Workload:
     config_path: Path | None = None
     # The training's own config as parsed, without the `vtune:` section; None when there is no config file.
     config: Mapping[str, Any] | None = None
+    # The command names the config itself, and not by `{config}`: it runs as it is, but for a trial that changes a key.
+    config_word: ConfigWord | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Numerics
 
 LoaderOption = Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size"]
@@ -23,6 +25,19 @@ class Knob:
     loader_option: LoaderOption | None = None
     # Where trainings usually keep it, the surest name first.
     config_keys: tuple[str, ...] = ()
+    # What commands call it beyond the last words of those keys; one letter is a short flag.
+    flags: tuple[str, ...] = ()
     # A config may say null and mean torch's default.
     nullable: bool = False
     doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainLoader:
+    """The loader that feeds the steps, as a scout run without overrides has learnt it."""
+
+    key: str
+    # file:line of its making.
+    where: str
+    # What it runs with when nothing is turned, in the knobs' names.
+    settings: Mapping[str, Scalar] = field(default_factory=dict)

@@ -21,6 +21,11 @@ class Gpu:
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
+def bare_uuid(text: str) -> str:
+    """Without the driver's prefix, which torch leaves out: how a device told by one is found at the other."""
+    return text.lower().removeprefix("gpu-").removeprefix("mig-")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     host: str
@@ -32,5 +37,8 @@ class Machine:
     shm_bytes: int | None
     # Names only: part of what tells two machines apart.
     gpus: tuple[str, ...] = ()
+    gpu_driver: str | None = None
+    # There is a driver, but it does not work or shows nothing; None without one.
+    gpus_unread_because: str | None = None
     # Whether the self-test has proved the readings of these devices with this driver.
     gpu_validated: bool = False

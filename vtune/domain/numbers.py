@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vtune.domain.experiment import Price
 
 
@@ -37,6 +39,30 @@ def money(value: float, price: Price) -> str:
     if not price.currency:
         return amount
     return f"{price.currency}{amount}" if len(price.currency) == 1 else f"{amount} {price.currency}"
+
+
+def round_money(value: float, price: Price) -> str:
+    """A projection of hundreds is not good to the cent."""
+    whole = abs(value) >= 100
+    return money(value, price).replace(f"{value:,.2f}", f"{value:,.0f}") if whole else money(value, price)
+
+
+def times(value: float, ci95: tuple[float, float] | None) -> str:
+    """3.1× ± 0.2: as many digits as the interval lets mean something."""
+    if ci95 is None:
+        return f"{value:.2g}× (no interval)" if value < 10 else f"{value:.0f}× (no interval)"
+    half = max(ci95[1] - value, value - ci95[0])
+    if half > value:  # too wide for a ±: its lower end would be below nothing
+        return f"{value:.2g}× ({ci95[0]:.2g} to {ci95[1]:.2g})"
+    digits = 0 if half >= 9.5 else 1 if half >= 0.095 else 2
+    return f"{value:.{digits}f}× ± {half:.{digits}f}"
+
+
+def trials_text(numbers: Sequence[int], most: int = 12) -> str:
+    """trials 1, 2, 5 and 30 more."""
+    shown = ", ".join(str(number) for number in numbers[:most])
+    rest = f" and {len(numbers) - most} more" if len(numbers) > most else ""
+    return f"trial {shown}" if len(numbers) == 1 else f"trials {shown}{rest}"
 
 
 def harmless(text: str, limit: int = 400) -> str:

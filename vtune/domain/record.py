@@ -51,6 +51,8 @@ class GpuUse:
     vram_total_bytes: int | None = None
     # Most that others held on the device meanwhile.
     others_peak_bytes: int | None = None
+    # Of the multiprocessors' time in the window, what others had, in percent.
+    others_util_mean: float | None = None
     power_w_mean: float | None = None
     energy_j: float | None = None
     sm_clock_mhz_mean: float | None = None
@@ -179,3 +181,5 @@ class TrialRecord:
     # Things the reader must know and no field says: output files elsewhere, overrides that were left alone.
     notes: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    # What the trial turned; None in records that do not say it. `settings` also holds what was there anyway.
+    asked: Mapping[str, Scalar] | None = None

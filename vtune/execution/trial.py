@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from io import RawIOBase
 from itertools import pairwise
 from typing import Literal
 
 from vtune.analysis.estimate import half_width
+from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import Roles, find_roles
-from vtune.domain.events import TelemetrySample
-from vtune.domain.experiment import PlannedRun, Price, Window
+from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import Measurement
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine, RunningTrial
-from vtune.journal.files import dump_json, to_json, write_atomically
+from vtune.execution.sampling import Sampling
+from vtune.files import write_atomically
+from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 from vtune.journal.records import spec_to_json
 from vtune.journal.step_log import StepLog
-from vtune.telemetry.host import HostSampler
+from vtune.telemetry.gpus import GpuSampler
 
 Phase = Literal["starting", "loading", "stepping", "ending"]
 
 # New records are read this often: the trial overshoots its window by about as much.
 POLL_S = 0.1
-SAMPLE_S = 0.2
-# Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile.
-PSS_S = 5.0
 PROGRESS_S = 0.5
+# Memory of the devices is judged from all samples so far, which grow.
+VRAM_S = 1.0
 # Training and validation, the pass before and this one: older workers are gone, and their numbers may be others' now.
 RECENT_PASSES = 4
 # A provisional answer is shown from this step on.
 SHOWN_FROM_STEP = 5
 # The interval is narrow enough for the decision between settings.
 NARROW = 0.05
-# Between two such readings a jump of the resident sizes asks for one at once: a spike of a second must not be missed.
-SPIKE = 1.05
-SPIKE_BYTES = 64 * 2**20
 # Told to stop, a training may be inside a long step or a long `next()`.
 LEAST_GRACE_S = 10.0
 # Ctrl-C is answered within ten seconds, the supervisor's own three for SIGTERM included.
@@ -64,6 +59,7 @@ class Watch:
     price: Price | None = None
     batch_factor: float = 1.0
     ram_limit_bytes: int | None = None
+    vram_limit: Limit | None = None
     # Only learn which loader feeds the steps; the numbers are nobody's.
     scout: bool = False
 
@@ -74,8 +70,14 @@ def run_trial(
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
     dump_json(folder.spec, spec_to_json(spec))
-    with engine.start(spec, folder.root) as trial, open(folder.telemetry, "ab", buffering=0) as telemetry:
-        observer = _Observer(spec, folder, watch, trial, telemetry)
+    with (
+        GpuSampler() as devices,  # first: what the devices hold now is not the trial's
+        engine.start(spec, folder.root) as trial,
+        open(folder.telemetry, "ab", buffering=0) as telemetry,
+    ):
+        started_s = time.monotonic()
+        sampling = Sampling(folder, trial, devices, telemetry, started_s)
+        observer = _Observer(spec, folder, watch, trial, sampling, started_s)
         try:
             return _follow(trial, observer, notify)
         except KeyboardInterrupt:
@@ -106,29 +108,25 @@ def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEv
         time.sleep(POLL_S)
 
 
-def _rss(sample: TelemetrySample) -> int:
-    return sum(process.rss_bytes for process in sample.processes)
-
-
 class _Observer:
     """The trial as far as its files have told."""
 
     def __init__(
-        self, spec: TrialSpec, folder: TrialPaths, watch: Watch, trial: RunningTrial, telemetry: RawIOBase
+        self,
+        spec: TrialSpec,
+        folder: TrialPaths,
+        watch: Watch,
+        trial: RunningTrial,
+        sampling: Sampling,
+        started_s: float,
     ) -> None:
-        self.started_s = time.monotonic()
-        self.progress_due = self.started_s
-        self._spec, self._folder, self._watch, self._trial = spec, folder, watch, trial
+        self.started_s = started_s
+        self.progress_due = started_s
+        self._spec, self._folder, self._watch, self._trial, self._sampling = spec, folder, watch, trial, sampling
         self.ending: EndedBy = "itself"
         self._overdue_s = math.inf
         self._log = StepLog(folder)
-        self._sampler = HostSampler(self._pids, trial.own_pids)
-        self._worker_pids: set[int] = set()
-        self._telemetry_file = telemetry
-        self._telemetry: list[TelemetrySample] = []
-        self._sample_due = self.started_s
-        self._pss_due = self.started_s + 1.0
-        self._rss_at_pss = 0
+        self._vram_due_s = started_s
         self._roles: Roles | None = None
         self._measured = 0
         self._first_sign_s: float | None = None
@@ -138,40 +136,24 @@ class _Observer:
 
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log whenever it grew."""
-        if now >= self._sample_due:
-            taken = self._sample(now, with_pss=now >= self._pss_due)
-            if taken.ram_bytes is None and _rss(taken) > SPIKE * self._rss_at_pss + SPIKE_BYTES:
-                self._sample(now, with_pss=True)
-            self._sample_due += SAMPLE_S * (1 + (now - self._sample_due) // SAMPLE_S)
+        self._sampling.look(now)
         if not self._log.refresh():
             return
         self._last_event_s = now
         if self._first_sign_s is None and (self._log.delivered or self._log.backwards or self._log.steps):
             self._first_sign_s = now
-            self._pss_due = min(self._pss_due, now + 1.0)
+            self._sampling.expect_memory_at(now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
         self._measured = steps_measured(self._roles)
-        self._meet_workers(now)
-
-    def _meet_workers(self, now: float) -> None:
-        """Loader workers of a short epoch are gone before the next look at the tree: they are read as they come."""
+        self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
-        named = {pid for fact in recent for pid in fact.data.get("worker_pids") or ()}
-        if not named <= self._worker_pids:
-            self._worker_pids = named
-            self._sample(now, with_pss=False)
-
-    def _pids(self) -> list[int]:
-        """Those that ended are no trouble: the sampler passes over them."""
-        return [*{*self._trial.pids(), *self._worker_pids}]
+        self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
 
     def reason_to_end(self, now: float) -> EndedBy | None:
         if self.ending != "itself":
             return None
         window = self._watch.window
-        limit = self._watch.ram_limit_bytes
-        used = self._ram_bytes()
-        if limit is not None and used is not None and used > limit:
+        if self._over_a_limit(now):
             return "limit"
         if self._first_sign_s is None:
             return "startup_time" if now - self.started_s > window.startup_time_s else None
@@ -183,11 +165,22 @@ class _Observer:
             return "hang"
         return None
 
+    def _over_a_limit(self, now: float) -> bool:
+        limit, used = self._watch.ram_limit_bytes, self._sampling.ram_bytes
+        if limit is not None and used is not None and used > limit:
+            return True
+        if self._watch.vram_limit is None or now < self._vram_due_s:
+            return False
+        self._vram_due_s = now + VRAM_S
+        sampling = self._sampling
+        gpus = memory_of_gpus(telemetry=sampling.samples, gpus=sampling.gpus, facts=self._log.facts)
+        return over_vram_limit(gpus, self._watch.vram_limit) is not None
+
     def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
         self.ending = reason
         if reason == "window":
             # The tree is still whole: its memory is read once more.
-            self._sample(time.monotonic(), with_pss=True)
+            self._sampling.sample(time.monotonic(), with_pss=True)
         if grace_s is None:
             grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
         if self._roles is None:
@@ -204,17 +197,7 @@ class _Observer:
 
     def look_once_more(self) -> None:
         """After the end: what is still used of /dev/shm was never the trial's."""
-        self._sample(time.monotonic(), with_pss=False)
-
-    def _sample(self, now: float, with_pss: bool) -> TelemetrySample:
-        taken = self._sampler.sample(now, with_pss)
-        if with_pss:
-            self._pss_due, self._rss_at_pss = now + PSS_S, _rss(taken)
-        self._telemetry.append(taken)
-        # A full disk costs this sample's line, not the trial.
-        with contextlib.suppress(OSError):
-            self._telemetry_file.write(json.dumps(to_json(taken)).encode() + b"\n")
-        return taken
+        self._sampling.sample(time.monotonic(), with_pss=False)
 
     def progress(self, now: float) -> TrialProgress:
         self.progress_due = now + PROGRESS_S
@@ -233,7 +216,7 @@ class _Observer:
             steps_wanted=self._watch.window.steps,
             seconds=now - self.started_s,
             provisional=self._estimate_now() if steps > SHOWN_FROM_STEP else None,
-            ram_bytes=self._ram_bytes(),
+            ram_bytes=self._sampling.ram_bytes,
         )
 
     def _stop_at(self) -> int:
@@ -268,16 +251,14 @@ class _Observer:
         return self._estimate
 
     def _observed(self) -> Observed:
+        """Without the devices: nothing that is decided meanwhile needs them, and reading them again would cost."""
         return Observed(
             roles=self._roles,
             loaded=self._log.loaded,
             delivered=self._log.delivered,
             facts=self._log.facts,
-            telemetry=self._telemetry,
+            telemetry=self._sampling.samples,
             device_steps=self._log.device_steps,
             stages=self._log.stages,
             started_s=self.started_s,
         )
-
-    def _ram_bytes(self) -> int | None:
-        return next((s.ram_bytes for s in reversed(self._telemetry) if s.ram_bytes is not None), None)

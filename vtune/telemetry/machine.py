@@ -9,9 +9,11 @@ from pathlib import Path
 from vtune.domain.machine import Machine
 from vtune.telemetry.cgroup import PROC, MemoryGroups, cpu_quota_cores
 from vtune.telemetry.host import SHM, meminfo_bytes
+from vtune.telemetry.nvml import NO_DRIVER, devices
 
 
 def this_machine(proc: Path = PROC) -> Machine:
+    gpus = devices()
     return Machine(
         host=platform.node(),
         kernel=platform.release(),
@@ -19,6 +21,9 @@ def this_machine(proc: Path = PROC) -> Machine:
         cores=_cores(proc),
         ram_bytes=_ram_bytes(proc),
         shm_bytes=_shm_bytes(),
+        gpus=gpus.names,
+        gpu_driver=gpus.driver,
+        gpus_unread_because=None if gpus.why_none == NO_DRIVER else gpus.why_none,
     )
 
 

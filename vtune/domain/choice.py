@@ -1,0 +1,69 @@
+"""Which trial to run with, and why each other one is not it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vtune.domain.record import TrialRecord
+
+RankedBy = Literal["samples_per_s_whole_run", "samples_per_s"]
+LostFor = Literal[
+    "failed", "no_rate", "not_lasting", "over_limit", "repeated", "other_cache", "tie", "slower", "baseline"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """One rate over another. No interval where one of the two has none: then nothing is shown."""
+
+    value: float
+    ci95: tuple[float, float] | None = None
+
+    @property
+    def shown_faster(self) -> bool:
+        return self.ci95 is not None and self.ci95[0] > 1
+
+    @property
+    def shown_slower(self) -> bool:
+        return self.ci95 is not None and self.ci95[1] < 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """What a trial took of one kind of memory, and the limit that does not allow it."""
+
+    memory: Literal["RAM", "VRAM"]
+    needs_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    trial: int
+    reason: LostFor
+    # One sentence with the numbers.
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """`best` is the baseline itself unless another trial is shown to be faster."""
+
+    best: TrialRecord | None = None
+    baseline: TrialRecord | None = None
+    # False where no trial with the user's own settings completed and another one stands in for comparison.
+    baseline_is_own: bool = False
+    ranked_by: RankedBy | None = None
+    speedup: Ratio | None = None
+    # Trials that cannot be told from the best.
+    tie: tuple[int, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    # Each measured trial against the baseline.
+    ratios: Mapping[int, Ratio] = field(default_factory=dict)
+    over: Mapping[int, tuple[Excess, ...]] = field(default_factory=dict)
+    # The trial that a limit rules out and that the smallest relaxation would let in.
+    nearest: int | None = None
+    # What the reader must know of the comparison as a whole.
+    remarks: tuple[str, ...] = ()

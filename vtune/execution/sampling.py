@@ -1,0 +1,90 @@
+"""The machine while a trial runs: its processes and its devices, on a fixed grid, into the trial's telemetry."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from io import RawIOBase
+
+from vtune.domain.events import Fact, TelemetrySample
+from vtune.domain.machine import Gpu
+from vtune.execution.engines.engine import RunningTrial
+from vtune.journal.files import dump_json, to_json
+from vtune.journal.paths import TrialPaths
+from vtune.telemetry.gpus import GpuSampler
+from vtune.telemetry.host import HostSampler
+
+SAMPLE_S = 0.2
+# Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile.
+PSS_S = 5.0
+# Between two such readings a jump of the resident sizes asks for one at once: a spike of a second must not be missed.
+SPIKE = 1.05
+SPIKE_BYTES = 64 * 2**20
+
+
+class Sampling:
+    def __init__(
+        self, folder: TrialPaths, trial: RunningTrial, devices: GpuSampler, file: RawIOBase, started_s: float
+    ) -> None:
+        self.samples: list[TelemetrySample] = []
+        self.gpus: tuple[Gpu, ...] = ()
+        self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
+        self._host = HostSampler(self._pids, trial.own_pids)
+        self._worker_pids: frozenset[int] = frozenset()
+        self._due_s = started_s
+        self._pss_due_s = started_s + 1.0
+        self._rss_at_pss = 0
+
+    def look(self, now_s: float) -> None:
+        if now_s < self._due_s:
+            return
+        taken = self.sample(now_s, with_pss=now_s >= self._pss_due_s)
+        if taken.ram_bytes is None and _rss(taken) > SPIKE * self._rss_at_pss + SPIKE_BYTES:
+            self.sample(now_s, with_pss=True)
+        self._due_s += SAMPLE_S * (1 + (now_s - self._due_s) // SAMPLE_S)
+
+    def sample(self, now_s: float, with_pss: bool) -> TelemetrySample:
+        taken = self._host.sample(now_s, with_pss)
+        taken = replace(taken, gpus=self._devices.take(process.pid for process in taken.processes))
+        if with_pss:
+            self._pss_due_s, self._rss_at_pss = now_s + PSS_S, _rss(taken)
+        self.samples.append(taken)
+        # A full disk costs this sample's line, not the trial.
+        with contextlib.suppress(OSError):
+            self._file.write(json.dumps(to_json(taken)).encode() + b"\n")
+        self._name_gpus()
+        return taken
+
+    def expect_memory_at(self, t_s: float) -> None:
+        """A reading of the proportional set sizes by then."""
+        self._pss_due_s = min(self._pss_due_s, t_s)
+
+    def meet_workers(self, pids: Collection[int], now_s: float) -> None:
+        """Loader workers of a short epoch are gone before the next look at the tree: they are read as they come."""
+        if not self._worker_pids.issuperset(pids):
+            self._worker_pids = frozenset(pids)
+            self.sample(now_s, with_pss=False)
+
+    def meet_devices(self, told: Iterable[Fact]) -> None:
+        self._devices.follow(uuid for fact in told if isinstance(uuid := fact.data.get("uuid"), str))
+
+    @property
+    def ram_bytes(self) -> int | None:
+        return next((s.ram_bytes for s in reversed(self.samples) if s.ram_bytes is not None), None)
+
+    def _pids(self) -> list[int]:
+        """Those that ended are no trouble: the sampler passes over them."""
+        return [*{*self._trial.pids(), *self._worker_pids}]
+
+    def _name_gpus(self) -> None:
+        gpus = self._devices.gpus
+        if gpus != self.gpus:
+            self.gpus = gpus
+            with contextlib.suppress(OSError):
+                dump_json(self._folder.gpus, gpus)
+
+
+def _rss(sample: TelemetrySample) -> int:
+    return sum(process.rss_bytes for process in sample.processes)
