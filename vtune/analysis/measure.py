@@ -8,10 +8,13 @@ from statistics import median
 
 import numpy as np
 
+from vtune.analysis.device import with_device
 from vtune.analysis.estimate import half_width, rate_with_interval
+from vtune.analysis.gpus import with_gpus
 from vtune.analysis.memory import with_memory
 from vtune.analysis.project import project
 from vtune.analysis.roles import Roles
+from vtune.analysis.storage import with_storage
 from vtune.analysis.window import StepWindow, epochs_are_short, step_windows, warm_up_steps
 from vtune.domain.events import BatchDelivered, BatchLoaded, DeviceStepped, Fact, StageEnded, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
@@ -50,11 +53,26 @@ def steps_measured(roles: Roles | None) -> int:
 def measure(observed: Observed, planned: PlannedRun, price: Price | None, *, batch_factor: float = 1.0) -> Measurement:
     """`batch_factor`: the trial's effective batch over that of the run as it is planned."""
     roles = observed.roles
+    windows = step_windows(roles) if roles is not None else []
+    regular = _regular(windows, roles) if roles is not None else []
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
+    measured = with_gpus(
+        measured,
+        telemetry=observed.telemetry,
+        gpus=observed.gpus,
+        facts=observed.facts,
+        spans=[(window.started_s, window.ended_s) for window in regular],
+    )
+    measured = with_device(
+        measured,
+        device_steps=observed.device_steps,
+        stages=observed.stages,
+        facts=observed.facts,
+        roles=roles,
+        regular=regular,
+    )
     if roles is None:
         return measured
-    windows = step_windows(roles)
-    regular = _regular(windows, roles)
     boundaries = [window for window in windows if window.boundary]
     measured = replace(
         measured,
@@ -66,6 +84,7 @@ def measure(observed: Observed, planned: PlannedRun, price: Price | None, *, bat
     if not regular:
         return measured
     measured = _with_rates(measured, observed, roles, regular)
+    measured = with_storage(measured, observed.telemetry, observed.loaded, roles, regular)
     if epochs_are_short(roles):
         measured = replace(measured, restarts_in_rate=True)
     elif boundaries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -16,6 +17,10 @@ class MemoryGroups:
     def __init__(self, proc: Path = PROC) -> None:
         self._groups = list(_groups_of(proc, "memory"))
 
+    def own_folder(self) -> Path | None:
+        """The innermost one, in which smaller groups could be made."""
+        return self._groups[0][0] if self._groups else None
+
     def limit_bytes(self) -> int | None:
         limits = [limit for folder, v2 in self._groups if (limit := _memory_limit(folder, v2)) is not None]
         return min(limits, default=None)
@@ -27,23 +32,61 @@ class MemoryGroups:
             limit = _memory_limit(folder, v2)
             used = _integer(folder / ("memory.current" if v2 else "memory.usage_in_bytes"))
             if limit is not None and used is not None:
-                cache = _entry(folder / "memory.stat", "inactive_file" if v2 else "total_inactive_file") or 0
+                cache = _entries(folder / "memory.stat").get("inactive_file" if v2 else "total_inactive_file", 0)
                 left.append(max(0, limit - used + cache))
         return min(left, default=None)
 
+    def page_cache_bytes(self) -> int | None:
+        """Of the tightest group: files only, for shared memory is counted as cache but cannot be had back."""
+        limited = [
+            (limit, folder, v2) for folder, v2 in self._groups if (limit := _memory_limit(folder, v2)) is not None
+        ]
+        if not limited:
+            return None
+        _, folder, v2 = min(limited, key=lambda one: one[0])
+        entries = _entries(folder / "memory.stat")
+        cache, shared = entries.get("file" if v2 else "total_cache"), entries.get("shmem" if v2 else "total_shmem")
+        return None if cache is None or shared is None else max(0, cache - shared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuGroup:
+    """The tightest of the groups around this process that limit its processor time."""
+
+    folder: Path
+    v2: bool
+    quota_cores: float
+
+    def used_s(self) -> float | None:
+        """By all that share the quota, up to now."""
+        if self.v2:
+            used = _entries(self.folder / "cpu.stat").get("usage_usec")
+            return None if used is None else used * 1e-6
+        # There where both controllers are mounted as one, which is nearly everywhere.
+        used = _integer(self.folder / "cpuacct.usage")
+        return None if used is None else used * 1e-9
+
+
+def cpu_group(proc: Path = PROC) -> CpuGroup | None:
+    groups = [
+        CpuGroup(folder=folder, v2=v2, quota_cores=cores)
+        for folder, v2 in _groups_of(proc, "cpu")
+        if (cores := _quota_cores(folder, v2)) is not None
+    ]
+    return min(groups, key=lambda group: group.quota_cores, default=None)
+
 
 def cpu_quota_cores(proc: Path = PROC) -> float | None:
-    quotas = []
-    for folder, v2 in _groups_of(proc, "cpu"):
-        if v2:
-            words = _text(folder / "cpu.max").split()
-            if len(words) == 2 and words[0] != "max":
-                quotas.append(int(words[0]) / int(words[1]))
-        else:
-            quota, period = _integer(folder / "cpu.cfs_quota_us"), _integer(folder / "cpu.cfs_period_us")
-            if quota is not None and period and quota > 0:
-                quotas.append(quota / period)
-    return min(quotas, default=None)
+    group = cpu_group(proc)
+    return None if group is None else group.quota_cores
+
+
+def _quota_cores(folder: Path, v2: bool) -> float | None:
+    if v2:
+        words = _text(folder / "cpu.max").split()
+        return int(words[0]) / int(words[1]) if len(words) == 2 and words[0] != "max" else None
+    quota, period = _integer(folder / "cpu.cfs_quota_us"), _integer(folder / "cpu.cfs_period_us")
+    return quota / period if quota is not None and period and quota > 0 else None
 
 
 def _groups_of(proc: Path, controller: str) -> Iterator[tuple[Path, bool]]:
@@ -70,12 +113,9 @@ def _memory_limit(folder: Path, v2: bool) -> int | None:
     return limit if limit is not None and limit < _NO_LIMIT else None
 
 
-def _entry(path: Path, key: str) -> int | None:
-    for line in _text(path).splitlines():
-        name, _, value = line.partition(" ")
-        if name == key:
-            return int(value)
-    return None
+def _entries(path: Path) -> dict[str, int]:
+    pairs = (line.partition(" ") for line in _text(path).splitlines())
+    return {name: int(value) for name, _, value in pairs if value.isdecimal()}
 
 
 def _integer(path: Path) -> int | None:

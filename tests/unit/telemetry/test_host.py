@@ -86,7 +86,7 @@ def test_neighbours_are_never_less_than_none(proc):
 def test_neighbours_are_judged_over_the_last_two_seconds(proc):
     proc.process(10)
     watch = sampler(proc)
-    for tenth in range(31):
+    for tenth in range(35):
         proc.machine(min(tenth, 10) * TICKS // 10)  # one busy core in the first second only
         last = watch.sample(tenth / 10, False).others_cores
     assert last == pytest.approx(0.0)
