@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from vtune.knobs.arguments import LAUNCHER_MODULES
 from vtune.knobs.settings import shown
 from vtune.knobs.spelling import nearest
 
@@ -19,26 +19,8 @@ CONFIG = "{config}"
 PLACEHOLDERS = ("python", "config")
 SHELL_WORDS = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"))
 LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed", "fabric", "lightning", "bash", "env", "srun")
-# Of these only the script behind them says what is trained.
-LAUNCHER_MODULES = frozenset(("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"))
 _PYTHON_NAME = re.compile(r"(?:python|pypy)[0-9.]*t?")
 _TAKES_VALUE = frozenset(("-W", "-X", "--check-hash-based-pycs"))
-_FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]+)(?P<value>=.*)?", re.DOTALL)
-_OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w.]*)=(?P<value>.*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """One `--name value`, `--name=value` or `name=value` of a command."""
-
-    # Without dashes in front, _ for -.
-    name: str
-    value: str
-    position: int
-    # What stands before the value in the same word.
-    prefix: str
-    # The flag or key in the user's spelling.
-    typed: str
 
 
 def parse_command(value: object) -> tuple[str, ...]:
@@ -64,27 +46,6 @@ def parse_command(value: object) -> tuple[str, ...]:
     if any("\0" in word for word in words):
         raise ValueError("holds a NUL character")
     return tuple(words)
-
-
-def named_arguments(command: Sequence[str]) -> Iterator[Argument]:
-    for position in range(1, len(command)):
-        word = command[position]
-        flag = _FLAG.fullmatch(word)
-        override = None if flag else _OVERRIDE.fullmatch(word)
-        if flag and flag["value"] is not None:
-            prefix = word[: len(word) - len(flag["value"]) + 1]
-            yield Argument(
-                name=_plain(flag["name"]), value=flag["value"][1:], position=position, prefix=prefix, typed=prefix[:-1]
-            )
-        elif flag and position + 1 < len(command) and not command[position + 1].startswith("-"):
-            yield Argument(
-                name=_plain(flag["name"]), value=command[position + 1], position=position + 1, prefix="", typed=word
-            )
-        elif override:
-            prefix = word[: len(word) - len(override["value"])]
-            yield Argument(
-                name=override["name"], value=override["value"], position=position, prefix=prefix, typed=prefix[:-1]
-            )
 
 
 def is_python(program: str) -> bool:
@@ -195,7 +156,3 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
-
-
-def _plain(name: str) -> str:
-    return name.replace("-", "_")

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from vtune.config.quantities import duration_text, price_text
-from vtune.config.trial_config import dump_yaml, write_text_atomically
+from vtune.config.trial_config import dump_yaml
 from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.errors import UsageError
+from vtune.files import write_atomically
 
 HEADER = "# What was asked of this study; written by vtune, and an experiment file like any other.\n"
 
@@ -17,15 +18,17 @@ def write_experiment(experiment: Experiment, target: Path) -> None:
     text = dump_yaml({"vtune": _section(experiment)})
     if text is None:
         raise UsageError(f"{target} cannot be written: a word of the command does not survive YAML")
-    write_text_atomically(target, HEADER + text)
+    write_atomically(target, HEADER + text)
 
 
 def _section(experiment: Experiment) -> dict[str, Any]:
     workload, window = experiment.workload, experiment.window
+    # One that the command names itself is found there again.
+    config = None if workload.config_word is not None else workload.config_path
     limits = {"vram": experiment.limits.vram, "ram": experiment.limits.ram}
     section: dict[str, Any] = {
         "command": list(workload.command),
-        "config": None if workload.config_path is None else str(workload.config_path.absolute()),
+        "config": None if config is None else str(config.absolute()),
         "cwd": str(workload.cwd.absolute()),
         "study": experiment.study,
         "env": dict(workload.env),

@@ -19,16 +19,18 @@ from vtune.config.commands import (
 from vtune.config.document import Document, read_document, read_training_config
 from vtune.config.find import find_config, missing_file
 from vtune.config.models import MINIMAL, SECTION, VtuneSection, WindowSection, read_section
+from vtune.config.named_config import config_named_by
 from vtune.config.planned_run import planned_run
 from vtune.config.problems import ConfigErrors, Problem
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, KnobBinding, Limits, PlannedRun, Window, Workload
 from vtune.errors import UsageError
-from vtune.knobs.keys import current_settings, find_key, wrong_values
+from vtune.knobs.keys import find_key, wrong_values
 from vtune.knobs.plan import check_reachable
 from vtune.knobs.registry import knob_named
 from vtune.knobs.settings import check_settings, shown
 from vtune.knobs.spelling import nearest
+from vtune.knobs.ways import current_settings
 
 # --precise: up to so many steps, where the interval is still wide.
 PRECISE_STEPS = 300
@@ -65,15 +67,19 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -
             where = document.where([SECTION, "command"])
             problems.append(Problem(where=where, message=f"vtune.command: {wrong[0]}", hint=wrong[1]))
 
-    experiment = Experiment(
-        study=asked.study or section.study or study_name(document.path.stem),
-        workload=Workload(
+    if training is None and section.config is None and failed.isdisjoint(("command", "cwd", "config")):
+        workload = _plain_workload(command, cwd, section.env or {})
+    else:
+        workload = Workload(
             command=command,
             cwd=cwd,
             config_path=training.path if training else None,
             config=training.config if training else None,
             env=section.env or {},
-        ),
+        )
+    experiment = Experiment(
+        study=asked.study or section.study or study_name(document.path.stem),
+        workload=workload,
         limits=Limits(
             vram=asked.vram or (section.limits.vram if section.limits else None),
             ram=asked.ram or (section.limits.ram if section.limits else None),
@@ -81,8 +87,8 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -
         window=_window(section.window or WindowSection(), asked),
         planned_run=planned_run(
             command=command,
-            config=training.config if training else None,
-            config_name=training.path.name if training else None,
+            config=workload.config,
+            config_name=workload.config_path.name if workload.config_path else None,
             stated=_stated_run(section, document.path.name),
         ),
         price=asked.price or section.price,
@@ -100,7 +106,7 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -
 
 
 def experiment_from_command(cmd: Sequence[str], *, overrides: CommandLine | None = None) -> Experiment:
-    """`-- CMD`: run as it is, in the current directory; settings go through the hook."""
+    """`-- CMD`: run as it is, in the current directory; settings go through its flags, its config, or the hook."""
     problems: list[Problem] = []
     asked = read_command_line(overrides or CommandLine(), problems)
     command, cwd = tuple(cmd), Path.cwd()
@@ -110,12 +116,17 @@ def experiment_from_command(cmd: Sequence[str], *, overrides: CommandLine | None
     wrong = program_problem(command, cwd, {})
     if wrong is not None:
         problems.append(Problem(message=wrong[0], hint=wrong[1]))
+    workload = _plain_workload(command, cwd, {})
     experiment = Experiment(
         study=asked.study or study_name_of_command(command),
-        workload=Workload(command=command, cwd=cwd),
+        workload=workload,
         limits=Limits(vram=asked.vram, ram=asked.ram),
         window=_window(WindowSection(), asked),
-        planned_run=planned_run(command=command, config=None, config_name=None),
+        planned_run=planned_run(
+            command=command,
+            config=workload.config,
+            config_name=workload.config_path.name if workload.config_path else None,
+        ),
         price=asked.price,
         allow=asked.allow or "SAME",
         settings=asked.settings,
@@ -124,6 +135,16 @@ def experiment_from_command(cmd: Sequence[str], *, overrides: CommandLine | None
     if problems:
         raise ConfigErrors(problems)
     return experiment
+
+
+def _plain_workload(command: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> Workload:
+    """A command that was not written for vtune may name a config all the same."""
+    named = config_named_by(command, cwd)
+    if named is None:
+        return Workload(command=command, cwd=cwd, env=env)
+    return Workload(
+        command=command, cwd=cwd, config_path=named.path, config=named.config, config_word=named.word, env=env
+    )
 
 
 def _document(file: Path, problems: list[Problem]) -> Document | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from vtune.config.commands import named_arguments
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Workload
+from vtune.knobs.arguments import named_arguments
 from vtune.knobs.keys import KeyPath
 
 OUTPUT = "output"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vtune.config.commands import named_arguments
 from vtune.domain.experiment import PlannedRun
+from vtune.knobs.arguments import named_arguments
 from vtune.knobs.keys import path_of, value_at
 
 EPOCHS = (

@@ -18,10 +18,13 @@ ASK_TIMEOUT_S = 15.0
 _ASK = "import importlib.util,sys; print(sys.prefix); sys.exit(importlib.util.find_spec('torch') is None)"
 
 
-def resolve_program(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
+def resolve_program(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], *, ask: bool = True
+) -> tuple[tuple[str, ...], str | None]:
     """The command with its program as found on the PATH, and a line for stderr when that is not the whole truth.
 
-    Somebody who calls vtune by its path, without activating its environment, means the Python that has torch."""
+    Somebody who calls vtune by its path, without activating its environment, means the Python that has torch. Which one
+    has it can only be asked by starting it: `ask` is False where nothing may be started."""
     program, *rest = command
     if program not in BARE:
         found = None if "/" in program else shutil.which(program, path=search_path(env))
@@ -29,7 +32,7 @@ def resolve_program(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
     found = shutil.which(program, path=search_path(env))
     if found is None:
         return (sys.executable, *rest), f"there is no {program} on the PATH; using vtune's own, {sys.executable}"
-    if _is_own(found) or importlib.util.find_spec("torch") is None:
+    if not ask or _is_own(found) or importlib.util.find_spec("torch") is None:
         return (found, *rest), None
     prefix, has_torch = _ask(found, cwd, env)
     if has_torch is False and prefix != sys.prefix:

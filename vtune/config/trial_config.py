@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import yaml
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Workload
 from vtune.errors import UsageError
+from vtune.files import write_atomically
 
 SECTION = "vtune"
 Changes = Mapping[tuple[str, ...], Scalar]
@@ -26,7 +26,7 @@ def write_trial_config(workload: Workload, changes: Changes, target: Path) -> No
     source = workload.config_path
     suffix = "" if source is None else source.suffix.lower()
     if suffix == ".toml":
-        write_text_atomically(target, _toml(source, changes))
+        write_atomically(target, _toml(source, changes))
         return
     wanted: Mapping[str, Any] = workload.config
     for path, value in changes.items():
@@ -41,7 +41,7 @@ def write_trial_config(workload: Workload, changes: Changes, target: Path) -> No
             f"the config {source} cannot be copied: it would read back with other values",
             hint="this is a defect of vtune; please report it with the config",
         )
-    write_text_atomically(target, text)
+    write_atomically(target, text)
 
 
 def dump_yaml(data: Mapping[str, Any]) -> str | None:
@@ -54,16 +54,6 @@ def dump_yaml(data: Mapping[str, Any]) -> str | None:
             if same_values(yaml.safe_load(text), dict(data)):
                 return text
     return None
-
-
-def write_text_atomically(target: Path, text: str) -> None:
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8", newline="")
-        beside.replace(target)
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 def same_values(one: object, other: object) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import replace
 
 from vtune.config.output import redirected_output, tracker_env
 from vtune.config.trial_config import write_trial_config
 from vtune.domain.experiment import Experiment
 from vtune.domain.trial import Proposal, TrialSpec
 from vtune.journal.paths import StudyPaths, TrialPaths
-from vtune.knobs.plan import config_changes, plan_trial, trial_config_path
+from vtune.knobs.plan import changes_of, effects_of, gets_copy, plan_trial, trial_config_path
 
 
 def prepare_trial(
@@ -23,8 +24,10 @@ def prepare_trial(
     folder: TrialPaths,
 ) -> tuple[TrialSpec, tuple[str, ...]]:
     """The spec, and what the user must know: where the training's output goes instead."""
-    place = folder.root.absolute()
-    output = redirected_output(experiment.workload, place)
+    place, workload = folder.root.absolute(), experiment.workload
+    effects = effects_of(proposal.settings, experiment, train_loader)
+    # Output keys of a config that is not copied stay what they are.
+    output = redirected_output(workload if gets_copy(workload, effects) else replace(workload, config=None), place)
     for created in output.create:
         created.mkdir(parents=True, exist_ok=True)
     spec = plan_trial(
@@ -37,10 +40,9 @@ def prepare_trial(
         command=output.command,
         env={**tracker_env(place), **_compile_cache(study)},
     )
-    target = trial_config_path(experiment.workload, folder.root)
+    target = trial_config_path(workload, effects, folder.root)
     if target is not None:
-        changes = {**output.changes, **config_changes(spec.effects)}
-        write_trial_config(experiment.workload, changes, target)
+        write_trial_config(workload, {**output.changes, **changes_of(effects).config}, target)
     return spec, output.notes
 
 

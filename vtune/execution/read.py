@@ -12,6 +12,7 @@ from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_trial_files
 from vtune.knobs.plan import batch_factor
+from vtune.knobs.ways import current_settings
 
 # Enough for a traceback with its message.
 LAST_WORDS_CHARS = 8000
@@ -45,6 +46,8 @@ def read_trial(
         planned=experiment.planned_run,
         price=experiment.price,
         machine=machine,
+        current=current_settings(experiment),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
+        vram_limit=experiment.limits.vram,
     )

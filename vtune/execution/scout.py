@@ -8,9 +8,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from vtune.analysis.roles import find_roles
 from vtune.domain.experiment import Experiment
+from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TrialStarted, TuningEvent
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
@@ -32,11 +34,13 @@ class ScoutFailed:
     outcome: TrialOutcome
 
 
-def known_loader(experiment: Experiment, study: StudyPaths) -> str | None:
+def known_loader(experiment: Experiment, study: StudyPaths) -> TrainLoader | None:
     """As far as the command, the scripts it names and the config are still those that were asked."""
     try:
-        answer: Mapping[str, str] = json.loads(study.scout_result.read_text(encoding="utf-8"))
-        return answer["train_loader"] if answer["question"] == _question(experiment) else None
+        answer: Mapping[str, Any] = json.loads(study.scout_result.read_text(encoding="utf-8"))
+        if answer["question"] != _question(experiment):
+            return None
+        return TrainLoader(key=answer["train_loader"], where=answer["where"], settings=dict(answer["settings"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -53,7 +57,7 @@ def learn_loader(
     engine: Engine,
     watch: Watch,
     notify: Callable[[TuningEvent], None],
-) -> str | ScoutFailed:
+) -> TrainLoader | ScoutFailed:
     folder = study.scout
     shutil.rmtree(folder.root, ignore_errors=True)
     folder.root.mkdir(parents=True)
@@ -65,7 +69,8 @@ def learn_loader(
     if outcome.ended_by in ("window", "itself"):
         loader = _train_loader(folder)
         if loader is not None:
-            dump_json(study.scout_result, {"question": _question(experiment), "train_loader": loader})
+            told = {"train_loader": loader.key, "where": loader.where, "settings": loader.settings}
+            dump_json(study.scout_result, {"question": _question(experiment), **told})
             return loader
     return ScoutFailed(spec=replace(spec, settings=proposal.settings), outcome=outcome)
 
@@ -77,12 +82,14 @@ def keep_as_trial(study: StudyPaths, number: int) -> TrialPaths:
     return folder
 
 
-def _train_loader(folder: TrialPaths) -> str | None:
+def _train_loader(folder: TrialPaths) -> TrainLoader | None:
     log = StepLog(folder)
     while log.refresh():
         pass
     roles = find_roles(log.steps, log.delivered, log.facts)
-    return roles.train.key if roles is not None and roles.train is not None else None
+    if roles is None or roles.train is None:
+        return None
+    return TrainLoader(key=roles.train.key, where=roles.train.where, settings=roles.settings)
 
 
 def _question(experiment: Experiment) -> str:

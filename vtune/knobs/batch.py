@@ -27,6 +27,7 @@ BATCH_SIZE = Knob(
         "batch_size",
         "per_device_train_batch_size",
     ),
+    flags=("b", "batch", "bs"),
     doc="samples of one batch of the training's loader, by process",
 )
 
@@ -50,5 +51,5 @@ ACCUMULATE_STEPS = Knob(
         "gradient_accumulation_steps",
         "grad_accum_steps",
     ),
-    doc="batches whose gradients are added up before one optimizer step; only through the training's config",
+    doc="batches whose gradients are added up before one optimizer step; only through its config or command",
 )

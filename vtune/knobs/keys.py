@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -10,16 +9,13 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
+from vtune.knobs.other_loaders import of_another_loader
 from vtune.knobs.registry import KNOBS
 from vtune.knobs.settings import check_value
 from vtune.knobs.spelling import nearest
 
 KeyPath = tuple[str, ...]
 
-# A key below one of these belongs to another loader than the training's.
-OTHER_LOADERS = frozenset(
-    ("val", "valid", "validation", "test", "eval", "evaluation", "inference", "infer", "predict", "prediction")
-)
 # Words by which trainings ask for a choice of their own; not a mistake.
 CHOOSES_ITSELF = frozenset(("", "auto", "max", "default", "none", "null"))
 
@@ -40,20 +36,18 @@ def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
     deeper = [
         path
         for path, value in leaves(config)
-        if path[-1] in names and _fits(knob, value) and not any(map(_of_another_loader, path[:-1]))
+        if path[-1] in names and _fits(knob, value) and not any(map(of_another_loader, path[:-1]))
     ]
     return deeper[0] if len(deeper) == 1 else None
 
 
-def current_settings(experiment: Experiment) -> dict[str, Scalar]:
-    """The knobs that the training's config names, with the values it has now."""
-    config = experiment.workload.config
-    settings: dict[str, Scalar] = {}
-    for knob in KNOBS:
-        path = find_key(knob, experiment)
-        if path is not None and config is not None and _fits(knob, value_at(config, path)):
-            settings[knob.name] = value_at(config, path)
-    return settings
+def value_of_key(knob: Knob, experiment: Experiment) -> Scalar:
+    """What the training's config says, where it says a value that the knob can take."""
+    config, path = experiment.workload.config, find_key(knob, experiment)
+    if config is None or path is None:
+        return None
+    value: Scalar = value_at(config, path) if _fits(knob, value_at(config, path)) else None
+    return value
 
 
 def wrong_values(config: Mapping[str, Any], *, bound: Collection[str] = ()) -> list[tuple[KeyPath, str]]:
@@ -159,7 +153,3 @@ def _mistake(knob: Knob, path: KeyPath, value: object) -> str | None:
 def _is_a_choice(text: str) -> bool:
     """ "auto" and ${interpolation} are the training's business."""
     return text.strip().lower() in CHOOSES_ITSELF or "$" in text or "{" in text
-
-
-def _of_another_loader(key: str) -> bool:
-    return not OTHER_LOADERS.isdisjoint(re.split(r"[^a-z]+", key.lower()))

@@ -35,6 +35,7 @@ WORKERS = Knob(
         "n_workers",
         "dataloader_num_workers",
     ),
+    flags=("j",),
     doc="processes that prepare batches of the training's loader; 0 prepares them in the training itself",
 )
 

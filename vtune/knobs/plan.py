@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import assert_never
 
-from vtune.domain.effects import Effect, Scalar, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.effects import Effect, Scalar, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.knob import Knob
 from vtune.domain.trial import Proposal, TrialSpec
 from vtune.errors import UsageError
-from vtune.knobs.keys import current_settings, find_key
+from vtune.knobs.flags import word_with
 from vtune.knobs.registry import knob_named
 from vtune.knobs.settings import check_settings, check_value
+from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughHook, current_settings, way_of
 
 YAML_SUFFIX = ".yaml"
 
 
 def needs_scout(settings: Mapping[str, Scalar], experiment: Experiment) -> bool:
     """Whether some setting goes through the hook, which must know which loader is the training's."""
-    return any(find_key(knob_named(name), experiment) is None for name in settings)
+    return any(isinstance(way_of(knob_named(name), experiment), ThroughHook) for name in settings)
 
 
 def effects_of(settings: Mapping[str, Scalar], experiment: Experiment, train_loader: str | None) -> tuple[Effect, ...]:
@@ -30,16 +33,18 @@ def effects_of(settings: Mapping[str, Scalar], experiment: Experiment, train_loa
 
 def check_reachable(knob: Knob, experiment: Experiment) -> None:
     """Refuses what has no way into this training, before anything is started."""
-    if knob.loader_option is None and find_key(knob, experiment) is None:
+    way = way_of(knob, experiment)
+    if isinstance(way, NoWay):
         raise UsageError(
-            f"{knob.name} can only be set through the training's config, and no key of it is known to be {knob.name}",
-            hint=f"name it in vtune.knobs.{knob.name}.key; looked for {', '.join(knob.config_keys[:4])}, ...",
+            f"{knob.name} can only be set through the training's config or command, and "
+            + (way.because or f"nothing there is known to be {knob.name}"),
+            hint=f"name its key in vtune.knobs.{knob.name}.key; looked for {', '.join(knob.config_keys[:4])}, ...",
         )
 
 
 def batch_factor(settings: Mapping[str, Scalar], experiment: Experiment, batch_size_before: int | None = None) -> float:
     """How much larger these settings make the effective batch. `batch_size_before` is what the script itself asked for,
-    where no config names it."""
+    where neither its config nor its command names it."""
     now = current_settings(experiment)
     factor = 1.0
     for name, before in (
@@ -52,13 +57,55 @@ def batch_factor(settings: Mapping[str, Scalar], experiment: Experiment, batch_s
     return factor
 
 
-def config_changes(effects: Iterable[Effect]) -> dict[tuple[str, ...], Scalar]:
-    return {effect.path: effect.value for effect in effects if isinstance(effect, SetConfigKey)}
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What effects ask of the parent before the start, each in its place."""
+
+    config: dict[tuple[str, ...], Scalar] = field(default_factory=dict)
+    # Position in the command → the new word.
+    command: dict[int, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
 
 
-def trial_config_path(workload: Workload, folder: Path) -> Path | None:
-    """Where the trial's copy of the config goes; its ending stays, because trainings choose their reader by it."""
+def changes_of(effects: Iterable[Effect]) -> Changes:
+    changes = Changes()
+    for effect in effects:
+        match effect:
+            case SetConfigKey():
+                changes.config[effect.path] = effect.value
+            case SetArgument():
+                changes.command[effect.position] = effect.word
+            case SetEnv():
+                changes.env[effect.name] = effect.value
+            case SetDataLoaderOption():
+                pass  # the worker's, inside the training
+            case _:
+                assert_never(effect)
+    return changes
+
+
+def turned_command(workload: Workload, effects: Sequence[Effect], command: Sequence[str] | None = None) -> list[str]:
+    """With the flags that are turned, and `{config}` wherever the trial's copy goes. `command` replaces the workload's,
+    word by word, where its program or its output flags were resolved."""
+    words = list(workload.command if command is None else command)
+    for position, word in changes_of(effects).command.items():
+        words[position] = word
+    named = workload.config_word
+    if named is not None and gets_copy(workload, effects):
+        words[named.position] = f"{named.prefix}{{config}}"
+    return words
+
+
+def gets_copy(workload: Workload, effects: Iterable[Effect]) -> bool:
+    """A command that names its config itself runs as it is unless a key of that config is changed."""
     if workload.config is None:
+        return False
+    return workload.config_word is None or bool(changes_of(effects).config)
+
+
+def trial_config_path(workload: Workload, effects: Iterable[Effect], folder: Path) -> Path | None:
+    """Where the trial's copy of the config goes; its ending stays, because trainings choose their reader by it."""
+    if not gets_copy(workload, effects):
         return None
     suffix = workload.config_path.suffix if workload.config_path is not None else ""
     return folder / f"config{suffix or YAML_SUFFIX}"
@@ -75,21 +122,20 @@ def plan_trial(
     command: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> TrialSpec:
-    """`command` replaces the workload's where its program or its output flags were resolved; `env` (trackers off)
-    yields to what the user set."""
+    """`command` as for turned_command; `env` (trackers off) yields to what the user set."""
     workload = experiment.workload
     effects = effects_of(proposal.settings, experiment, train_loader)
-    set_by_effects = {effect.name: effect.value for effect in effects if isinstance(effect, SetEnv)}
-    config = trial_config_path(workload, folder)
+    turned = turned_command(workload, effects, command)
+    config = trial_config_path(workload, effects, folder)
     return TrialSpec(
         trial=number,
         origin=proposal.origin,
         reason=proposal.reason,
         settings=dict(proposal.settings),
         effects=effects,
-        command=fill_placeholders(workload.command if command is None else command, config=config),
+        command=fill_placeholders(turned, config=config),
         cwd=str(workload.cwd),
-        env={**(env or {}), **workload.env, **set_by_effects},
+        env={**(env or {}), **workload.env, **changes_of(effects).env},
         token=token,
     )
 
@@ -104,14 +150,24 @@ def fill_placeholders(command: Sequence[str], *, config: Path | None, python: st
 
 def _effect(knob: Knob, value: Scalar, experiment: Experiment, train_loader: str | None) -> Effect:
     value = check_value(knob, value)
-    path = find_key(knob, experiment)
-    if path is not None:
-        return SetConfigKey(path=path, value=value)
-    check_reachable(knob, experiment)
+    match way := way_of(knob, experiment):
+        case ThroughConfig():
+            return SetConfigKey(path=way.path, value=value)
+        case ThroughCommand():
+            flag = way.flag
+            return SetArgument(argument=flag.typed, position=flag.position, word=word_with(flag, value), value=value)
+        case ThroughHook() | NoWay():
+            check_reachable(knob, experiment)
+            return _hooked(knob, value, train_loader)
+        case _:
+            assert_never(way)
+
+
+def _hooked(knob: Knob, value: Scalar, train_loader: str | None) -> Effect:
     if knob.loader_option is None or train_loader is None:
         raise UsageError(
-            f"{knob.name} cannot be set: no config key is known to be {knob.name}, and which loader is the training's "
-            "could not be learnt",
+            f"{knob.name} cannot be set: no config key and no flag is known to be {knob.name}, and which "
+            "loader is the training's could not be learnt",
             hint=f"name the key in vtune.knobs.{knob.name}.key, or set {knob.name} in the training itself",
         )
     return SetDataLoaderOption(loader=train_loader, option=knob.loader_option, value=value)

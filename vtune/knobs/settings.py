@@ -53,13 +53,13 @@ def check_value(knob: Knob, value: object) -> Scalar:
 
 
 def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None) -> None:
-    """Rules between knobs. `workers_now` is what the config says when the settings do not name workers."""
+    """Rules between knobs. `workers_now` is what the training has when the settings do not name workers."""
     workers = settings.get("workers", workers_now)
     if workers != 0 or isinstance(workers, bool):
         return
     idle = [name for name in NEED_WORKERS if settings.get(name) not in (None, False)]
     if idle:
-        why = "workers=0 was asked" if "workers" in settings else "the config says 0 workers"
+        why = "workers=0 was asked" if "workers" in settings else "its config or command says 0 workers"
         raise UsageError(
             f"{' and '.join(idle)} {'needs' if len(idle) == 1 else 'need'} at least one worker, but {why}",
             hint="set workers=1 or more, or leave " + " and ".join(idle) + " out",

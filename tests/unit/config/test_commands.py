@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtune.config.commands import named_arguments, script_of, study_name, study_name_of_command
+from vtune.config.commands import script_of, study_name, study_name_of_command
 from vtune.config.planned_run import planned_run
 from vtune.domain.experiment import PlannedRun
 
@@ -45,27 +45,6 @@ def test_options_of_python_are_not_its_script() -> None:
     assert script_of(["python", "-mpkg", "a.py"]) == (None, "pkg")
     assert script_of(["python", "-"]) == (None, None)
     assert script_of(["bash", "a.py"]) == (None, None)
-
-
-def test_named_arguments_are_found_in_every_form() -> None:
-    command = [
-        "python",
-        "t.py",
-        "--max-epochs",
-        "3",
-        "--out_dir=a=b",
-        "-epochs",
-        "4",
-        "+trainer.x=5",
-        "--flag",
-        "--last",
-    ]
-    assert [(found.name, found.value, found.position) for found in named_arguments(command)] == [
-        ("max_epochs", "3", 3),
-        ("out_dir", "a=b", 4),
-        ("epochs", "4", 6),
-        ("trainer.x", "5", 7),
-    ]
 
 
 CONFIG = {"training": {"max_epochs": 32, "train_iterations_per_epoch": 4000}, "epochs": 5}

@@ -351,7 +351,7 @@ def test_prefetching_without_workers_is_refused(errors: Errors, load: Load) -> N
     said = "prefetch_factor needs at least one worker, but "
     assert errors(OWN, sets=("workers=0", "prefetch_factor=4")) == [said + "workers=0 was asked"]
     assert errors(OWN.replace("workers: 1", "workers: 0"), sets=("prefetch_factor=4",)) == [
-        said + "the config says 0 workers"
+        said + "its config or command says 0 workers"
     ]
     assert load(OWN, sets=("workers=0",)).settings == {"workers": 0}
 

@@ -7,8 +7,9 @@ import pytest
 
 from vtune.domain.experiment import Experiment, KnobBinding, Workload
 from vtune.errors import UsageError
-from vtune.knobs.keys import current_settings, find_key, path_of, wrong_values
+from vtune.knobs.keys import find_key, path_of, wrong_values
 from vtune.knobs.registry import knob_named
+from vtune.knobs.ways import current_settings
 
 
 def experiment(config: dict[str, Any] | None, *bindings: KnobBinding) -> Experiment:

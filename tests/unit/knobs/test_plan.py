@@ -10,7 +10,7 @@ from vtune.domain.effects import SetConfigKey, SetDataLoaderOption
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.trial import Proposal
 from vtune.errors import UsageError
-from vtune.knobs.plan import config_changes, effects_of, needs_scout, plan_trial, trial_config_path
+from vtune.knobs.plan import changes_of, effects_of, needs_scout, plan_trial, trial_config_path
 
 CONFIG = {"training": {"workers": 1, "train_batch_size": 1}}
 LOADER = "train.py:88:Scrolls#0"
@@ -34,7 +34,7 @@ def test_a_setting_goes_through_the_config_where_a_key_maps_and_else_through_the
         SetConfigKey(path=("training", "workers"), value=4),
         SetDataLoaderOption(loader=LOADER, option="prefetch_factor", value=2),
     )
-    assert config_changes(effects) == {("training", "workers"): 4}
+    assert changes_of(effects).config == {("training", "workers"): 4}
 
 
 def test_a_scout_is_needed_only_for_what_goes_through_the_hook() -> None:
@@ -45,7 +45,7 @@ def test_a_scout_is_needed_only_for_what_goes_through_the_hook() -> None:
 
 
 def test_what_has_no_way_into_the_training_is_refused() -> None:
-    with pytest.raises(UsageError, match="accumulate_steps can only be set through the training's config"):
+    with pytest.raises(UsageError, match="accumulate_steps can only be set through the training's config or command"):
         effects_of({"accumulate_steps": 2}, experiment(), LOADER)
     with pytest.raises(UsageError, match="which loader is the training's could not be learnt"):
         effects_of({"pin_memory": True}, experiment(), None)
@@ -89,5 +89,5 @@ def test_a_resolved_command_replaces_the_workloads() -> None:
     ("source", "copy"), [("/p/e.yaml", "config.yaml"), ("/p/e.json", "config.json"), ("/p/e", "config.yaml")]
 )
 def test_the_copy_keeps_the_ending_by_which_trainings_choose_their_reader(source: str, copy: str) -> None:
-    assert trial_config_path(experiment(path=source).workload, Path("/r")) == Path("/r") / copy
-    assert trial_config_path(experiment(None).workload, Path("/r")) is None
+    assert trial_config_path(experiment(path=source).workload, (), Path("/r")) == Path("/r") / copy
+    assert trial_config_path(experiment(None).workload, (), Path("/r")) is None

@@ -14,10 +14,6 @@ class RunningTrial(Protocol):
     """Leaving the `with` block ends whatever still runs, on every path."""
 
     @property
-    def leader_pid(self) -> int | None:
-        """The process of the training's command; None when it could not be started."""
-
-    @property
     def own_pids(self) -> Sequence[int]:
         """vtune's own processes that exist for this trial: not part of it, not neighbours either."""
 

@@ -46,6 +46,7 @@ class LocalTrial:
         self._outcome: TrialOutcome | None = None
         self._tree: list[Process] = []
         self._tree_due_s = 0.0
+        # The process of the training's command; None when it could not be started.
         self.leader_pid: int | None = None
         # A session of its own: Ctrl-C in the terminal is for vtune, which then ends the trial in order.
         self._supervisor = subprocess.Popen(

@@ -1,0 +1,177 @@
+"""`vtune knobs` as a user starts it, and a flag of a real training turned by a real trial."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import ROOT, Said, quiet_env, vtune
+from vtune.domain.knob import Knob
+from vtune.knobs.registry import KNOBS
+
+FIELDS = {
+    "name", "doc", "kind", "numerics", "numerics_reason", "values", "values_note",
+    "current", "current_from", "way", "through", "how", "why_not",
+}  # fmt: skip
+TRAINING = """
+import argparse, torch
+from torch.utils.data import DataLoader, TensorDataset
+parser = argparse.ArgumentParser()
+parser.add_argument("--num-workers", type=int)
+parser.add_argument("-b", "--batch-size", type=int)
+options = parser.parse_args()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = TensorDataset(torch.zeros(100_000, 4))
+loader = DataLoader(data, batch_size=options.batch_size, num_workers=options.num_workers)
+for (x,) in loader:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def by_name(said: Said) -> dict[str, Any]:
+    assert said.code == 0, said.stderr
+    assert set(said.json) == {"study", "command", "config", "machine", "knobs"}
+    assert all(set(knob) == FIELDS for knob in said.json["knobs"])
+    return {knob["name"]: knob for knob in said.json["knobs"]}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("raise SystemExit('it was started')\n")
+    return tmp_path
+
+
+def test_a_config_and_a_command_each_tell_their_way_and_nothing_is_written(here: Path) -> None:
+    config = here / "exp.yaml"
+    config.write_text("vtune:\n  command: python train.py {config}\ntraining: {workers: 1}\n")
+    before = sorted(here.rglob("*"))
+    through_config = by_name(vtune("knobs", "--json", "--config", config, cwd=here))
+    assert (through_config["workers"]["way"], through_config["workers"]["current"]) == ("config_key", 1)
+    said = vtune("knobs", "--json", "--", "python", "train.py", "--num-workers", "4", cwd=here)
+    through_flag = by_name(said)
+    assert (through_flag["workers"]["through"], through_flag["workers"]["current"]) == ("--num-workers", 4)
+    assert through_flag["pin_memory"]["way"] == "hook" and through_flag["accumulate_steps"]["why_not"]
+    assert said.stderr == "" and sorted(here.rglob("*")) == before
+
+
+def test_without_a_workload_the_knobs_of_the_machine_are_shown(here: Path) -> None:
+    said = vtune("knobs", cwd=here)
+    assert said.code == 0 and "\x1b" not in said.stdout and said.stderr == ""
+    assert "for your workload" in said.stdout
+    assert all(knob["way"] is None for knob in by_name(vtune("knobs", "--json", cwd=here)).values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--study", "nope"], "no study nope"),
+        (["--", "no-such-program"], "no-such-program"),
+        (["--config", "a.yaml", "--", "python", "train.py"], "both"),
+    ],
+)
+def test_what_is_wrong_is_a_usage_error_with_a_hint(here: Path, arguments: list[str], word: str) -> None:
+    said = vtune("knobs", *arguments, cwd=here)
+    assert said.code == 2 and said.stderr.startswith("error: ") and word in said.stderr and said.stdout == ""
+
+
+def test_it_works_where_trials_cannot_run_and_there_is_no_torch(here: Path) -> None:
+    program = f"""
+import importlib.abc, os, sys, sysconfig
+sysconfig.get_config_vars()  # of the real platform: Python's own, and read once
+sys.path.insert(0, {str(ROOT)!r})
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+sys.platform = "darwin"
+del os.sched_getaffinity
+from vtune.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+    arguments = ["knobs", "--json", "--", sys.executable, "train.py", "-j", "3"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=here,
+        env=quiet_env(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["knobs"][0]["current"] == 3
+
+
+def test_the_page_documents_every_field_and_every_knob() -> None:
+    page = (ROOT / "docs" / "knobs.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert FIELDS | {"study", "command", "config", "machine", "knobs"} <= documented
+    assert [row for row in map(row_of, KNOBS) if row not in page] == []
+
+
+def row_of(knob: Knob) -> str:
+    names = dict.fromkeys(key.rpartition(".")[2] for key in knob.config_keys)
+    flags = [f"-{flag}" if len(flag) == 1 else f"--{flag}" for flag in knob.flags]
+    words = ", ".join(f"`{word}`" for word in (*names, *flags))
+    inside = "yes" if knob.loader_option else "no"
+    return f"| `{knob.name}` | {knob.numerics} | {knob.numerics_reason} | {inside} | {words} |"
+
+
+def test_the_plan_shows_the_word_that_is_turned_and_where_the_copy_of_a_named_config_goes(here: Path) -> None:
+    (here / "exp.yaml").write_text("training: {workers: 1}\n")
+    command = ["--", sys.executable, "train.py", "-b2", "--config=exp.yaml"]
+    flag = vtune("probe", "--json", "--dry-run", "--set", "batch_size=4", *command, cwd=here).json
+    assert flag["command"][1:] == ["train.py", "-b4", "--config=exp.yaml"]
+    assert flag["effects"] == ["-b = 4 in the command"] and not flag["scout"]
+    key = vtune("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
+    assert key["command"][1:] == ["train.py", "-b2", "--config={config}"]
+    assert key["effects"] == ["training.workers = 2 in the trial's copy of the config"] and not key["scout"]
+
+
+@pytest.mark.slow
+def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_invalid(here: Path) -> None:
+    (here / "train.py").write_text(TRAINING)
+    command = ["--", sys.executable, "train.py", "--num-workers", "0", "--batch-si", "2"]
+    options = ["--json", "--study", "s", "--steps", "20", "--results", "out", "--set"]
+    asked = [*options, "workers=1", "--set", "batch_size=4"]
+    plan = vtune("probe", "--dry-run", *asked, *command, cwd=here).json
+    said = vtune("probe", *asked, *command, cwd=here)
+    assert said.code == 0, said.stderr
+    record = said.json["trial"]
+    assert (record["settings"]["workers"], record["settings"]["batch_size"]) == (1, 4)
+    assert "the effective batch is 4 instead of 2" in " ".join(record["notes"])
+    spec = json.loads((here / "out" / "s" / "trials" / "0001" / "spec.json").read_text())
+    assert spec["command"] == plan["command"] == [sys.executable, "train.py", "--num-workers", "1", "--batch-si", "4"]
+    assert [effect["kind"] for effect in spec["effects"]] == ["SetArgument", "SetArgument"]
+    assert not plan["scout"] and not (here / "out" / "s" / "scout.json").exists()
+
+    (here / "train.py").write_text(TRAINING.replace("num_workers=options.num_workers", "num_workers=0"))
+    ignored = vtune("probe", *options, "workers=2", *command, cwd=here)
+    assert ignored.code == 5 and ignored.json["trial"]["status"] == "invalid"
+    assert "asked for workers=2" in ignored.json["trial"]["detail"]
+
+
+@pytest.mark.slow
+def test_what_a_scout_run_has_learnt_of_the_loader_is_shown_by_the_study_used_last(here: Path) -> None:
+    (here / "train.py").write_text(TRAINING)
+    command = ["--", sys.executable, "train.py", "--num-workers=1", "-b", "2"]
+    probed = vtune("probe", "--steps", "20", "--set", "prefetch_factor=4", "--results", "out", *command, cwd=here)
+    assert probed.code == 0, probed.stderr
+    said = vtune("knobs", "--json", "--results", "out", cwd=here)
+    prefetch = by_name(said)["prefetch_factor"]
+    assert "going on with study" in said.stderr
+    line = 1 + TRAINING.splitlines().index(next(line for line in TRAINING.splitlines() if "DataLoader(" in line))
+    assert (
+        prefetch["through"] == f"train.py:{line}"
+        and prefetch["how"] == f"from inside, in the loader made at train.py:{line}"
+    )
+    assert (prefetch["current"], prefetch["values"]) == (2, [1, 2, 4, 8])

@@ -1,0 +1,108 @@
+"""Which values of a knob are worth a trial on this machine, for this training.
+
+Few, and far enough apart that a handful of trials spans the range: neighbours differ by a quarter at least, but for the
+number of cores and the current value, which are always among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Experiment
+from vtune.domain.knob import Knob
+from vtune.domain.machine import Machine
+from vtune.knobs.arguments import named_arguments, own_words
+from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
+from vtune.knobs.loader import PREFETCH_FACTOR, WORKERS
+from vtune.knobs.ways import current_settings
+
+# A worker that waits for its storage leaves its core to others, so more workers than cores may pay; one that computes
+# does not. Which it is, one value beyond tells, and each worker costs memory.
+BEYOND_CORES = 1.5
+# In flight, and in memory, are workers × prefetch batches. torch takes 2; more smooths uneven batches, and only
+# postpones the first wait of a loader that is too slow on average.
+PREFETCH = (1, 2, 4, 8)
+# Halves win memory, and accumulation gives the effective batch back; doubles win speed until memory ends, and each
+# beyond that end costs a trial that fails.
+BATCH_FACTORS = (0.25, 0.5, 1, 2, 4, 8)
+# How launchers are told the number of processes on this machine, each of which has workers of its own.
+RANKS = ("nproc_per_node", "nproc", "num_processes", "num_gpus")
+
+
+def values_of(
+    knob: Knob, machine: Machine, experiment: Experiment | None, *, now: Mapping[str, Scalar] | None = None
+) -> tuple[Scalar, ...]:
+    """In rising order, the current value among them; () where they depend on a current value that nobody knows yet.
+
+    `now` is what the training ran with, where a trial has told it: no config or command may name it."""
+    for binding in experiment.knobs if experiment is not None else ():
+        if binding.name == knob.name and binding.values:
+            return binding.values  # the user knows better
+    current = _current(experiment, now)
+    if knob.kind == "bool":
+        return (False, True)
+    values: set[int] = set()
+    if knob is WORKERS:
+        values = _workers(machine.cores / ranks_of(experiment.workload.command if experiment is not None else ()))
+    elif knob is PREFETCH_FACTOR:
+        values = set(PREFETCH)
+    elif knob is BATCH_SIZE:
+        values = _batch_sizes(current.get("batch_size"))
+    elif knob is ACCUMULATE_STEPS:
+        values = _accumulate_steps(current)
+    known = current.get(knob.name)
+    if isinstance(known, int):
+        values.add(known)
+    least, most = knob.minimum, knob.maximum
+    return tuple(v for v in sorted(values) if (least is None or v >= least) and (most is None or v <= most))
+
+
+def accumulate_for(batch_size: int, now: Mapping[str, Scalar]) -> int | None:
+    """How many batches of this size make the effective batch of now; None where none does, or now is unknown."""
+    before, times = now.get("batch_size"), now.get("accumulate_steps")
+    if not isinstance(before, int) or not isinstance(times, int) or batch_size < 1:
+        return None
+    steps, rest = divmod(before * times, batch_size)
+    return steps if steps >= 1 and rest == 0 else None
+
+
+def ranks_of(command: Sequence[str]) -> int:
+    """Processes of a distributed run on this machine, as far as its launcher's own words say it."""
+    own, _ = own_words(command)
+    for argument in named_arguments(command):
+        if argument.position < own.start and argument.name in RANKS and argument.value.isdecimal():
+            return max(1, min(int(argument.value), 1024))
+    return 1
+
+
+def _current(experiment: Experiment | None, now: Mapping[str, Scalar] | None) -> Mapping[str, Scalar]:
+    named = current_settings(experiment) if experiment is not None else {}
+    return {**(now or {}), **named}
+
+
+def _workers(cores: float) -> set[int]:
+    """0, 1, 2, 4, 6, 8, 12, 16, 24 … up to the cores, the cores themselves, and one value beyond."""
+    usable = max(1, int(cores))
+    values = {0, usable, max(usable + 1, round(usable * BEYOND_CORES))}
+    power = 1
+    while power <= usable:
+        values.add(power)
+        between = power * 3 // 2
+        # Between 2 and 4 there is only 3, which is the cores themselves where it matters.
+        if power >= 4 and between <= usable:
+            values.add(between)
+        power *= 2
+    return values
+
+
+def _batch_sizes(current: Scalar) -> set[int]:
+    if not isinstance(current, int) or current < 1:
+        return set()
+    return {int(current * factor) for factor in BATCH_FACTORS if current * factor >= 1}
+
+
+def _accumulate_steps(now: Mapping[str, Scalar]) -> set[int]:
+    """Those with which one of the batch sizes makes the effective batch of now."""
+    partners = (accumulate_for(size, now) for size in _batch_sizes(now.get("batch_size")))
+    return {steps for steps in partners if steps is not None}
