@@ -71,8 +71,8 @@ def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
     study, watch = tuning.study, _watch(tuning, proposal)
     known = known_loader(tuning.experiment, study.paths)
     if known is not None:
-        record = _run(tuning, proposal, train_loader=known)
-        if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known):
+        record = _run(tuning, proposal, train_loader=known.key)
+        if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known.key):
             return record
         # It has moved, in a file that the command does not name. The journal keeps what happened.
         _keep(tuning, record)
@@ -82,7 +82,7 @@ def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
     if isinstance(learnt, ScoutFailed):
         folder = keep_as_trial(study.paths, number)
         return read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
-    return _run(tuning, proposal, train_loader=learnt)
+    return _run(tuning, proposal, train_loader=learnt.key)
 
 
 def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> TrialRecord:
@@ -97,8 +97,6 @@ def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> Tri
     outcome = run_trial(tuning.engine, spec, folder, _watch(tuning, proposal), tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
-    if tuning.experiment.limits.vram is not None:
-        notes = (*notes, "the VRAM limit was not judged: no GPU is measured yet")
     return replace(record, notes=(*record.notes, *notes))
 
 
@@ -111,4 +109,5 @@ def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
         price=experiment.price,
         batch_factor=batch_factor(proposal.settings, experiment),
         ram_limit_bytes=ram.resolve(tuning.machine.ram_bytes) if ram is not None else None,
+        vram_limit=experiment.limits.vram,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtune.analysis.device_words import device_lines, hidden_host
+from vtune.analysis.storage import storage_lines
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement
@@ -40,7 +41,11 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
     return Diagnosis(
         bottleneck=bottleneck,
         verdict=_verdict(measured, bottleneck, wait, headroom),
-        why=(*_why(measured, machine), *device_lines(measured, validated=machine.gpu_validated)),
+        why=(
+            *_why(measured, machine),
+            *device_lines(measured, validated=machine.gpu_validated),
+            *storage_lines(measured),
+        ),
         next=tuple(_next(measured, bottleneck, machine)),
         headroom=headroom,
     )

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of, what_to_do
+from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.verify import mismatch
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact
-from vtune.domain.experiment import PlannedRun, Price, Window
+from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Diagnosis, Measurement, TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
@@ -31,9 +32,12 @@ def judge(
     planned: PlannedRun,
     price: Price | None,
     machine: Machine,
+    current: Mapping[str, Scalar],
     batch_factor: float = 1.0,
     ram_limit_bytes: int | None = None,
+    vram_limit: Limit | None = None,
 ) -> TrialRecord:
+    """`current`: what the training is set to without vtune, as far as its config or its command says."""
     measured = measure(observed, planned, price, batch_factor=batch_factor)
     seen = Seen(
         pythons=pythons,
@@ -45,6 +49,7 @@ def judge(
         last_words=last_words,
         ram_peak_bytes=measured.ram_peak_bytes,
         ram_limit_bytes=ram_limit_bytes,
+        over_vram=_over_vram(measured, vram_limit),
     )
     status, detail = status_of(outcome, window, seen)
     if status is TrialStatus.COMPLETED and observed.roles is not None:
@@ -65,8 +70,12 @@ def judge(
             *_notes(outcome, observed.facts),
             *_batch_note(measured, batch_factor),
             *_counting_notes(observed),
+            *gpu_notes(measured.gpus),
+            *_unread_gpus_note(measured, machine),
+            *_vram_limit_note(measured, vram_limit),
         ),
         evidence=_evidence(status, outcome, observed, last_words),
+        asked={name: value for name, value in spec.settings.items() if name not in current or current[name] != value},
     )
 
 
@@ -78,6 +87,33 @@ def _diagnosis(
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
     return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, settings, measured))
+
+
+def _over_vram(measured: Measurement, limit: Limit | None) -> tuple[int, int, int] | None:
+    over = over_vram_limit(measured.gpus, limit) if limit is not None else None
+    if over is None:
+        return None
+    gpu, most = over
+    return gpu.index, gpu.vram_peak_bytes or 0, most
+
+
+def _vram_limit_note(measured: Measurement, limit: Limit | None) -> list[str]:
+    if limit is None:
+        return []
+    if any(
+        gpu.vram_peak_bytes is not None and limit.resolve(gpu.vram_total_bytes) is not None for gpu in measured.gpus
+    ):
+        return []
+    if measured.vram_peak_bytes is not None:
+        why = "how much memory the device has is not known"
+    else:
+        why = next((gpu.unknown["vram"] for gpu in measured.gpus if "vram" in gpu.unknown), "no GPU was seen")
+    return [f"the VRAM limit was not judged: {why}"]
+
+
+def _unread_gpus_note(measured: Measurement, machine: Machine) -> list[str]:
+    because = machine.gpus_unread_because
+    return [f"no GPU was watched: {because}"] if because and not measured.gpus else []
 
 
 def _batch_note(measured: Measurement, factor: float) -> list[str]:

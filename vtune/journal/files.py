@@ -1,30 +1,15 @@
-"""Writing that a crash cannot tear, and JSON that reads the same everywhere."""
+"""JSON that reads the same everywhere."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, also after a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        # A failed write does not say which file it was.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        beside.unlink(missing_ok=True)
+from vtune.files import write_atomically
 
 
 def to_json(value: Any) -> Any:

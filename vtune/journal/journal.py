@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.domain.record import TrialRecord
-from vtune.journal.files import complete_lines
-from vtune.journal.records import record_from_json, record_to_json
+from vtune.journal.files import to_json
+from vtune.journal.records import SCHEMA, record_from_json, record_to_json
+from vtune.journal.sound import is_sound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalText:
+    """What a journal holds, and what of it could not be read."""
+
+    records: tuple[TrialRecord, ...] = ()
+    # Whole lines that are no record; those of a newer vtune are counted apart.
+    unreadable: int = 0
+    newer: int = 0
+    # The last line has no end: a trial is being recorded this very moment, or its vtune was killed while it was.
+    torn: bool = False
 
 
 class Journal:
@@ -17,17 +31,25 @@ class Journal:
 
     def read(self) -> list[TrialRecord]:
         """What stands in whole lines. A torn last line was never acknowledged, so nobody misses it."""
+        return list(self.read_whole().records)
+
+    def read_whole(self) -> JournalText:
         try:
             text = self._path.read_bytes()
         except FileNotFoundError:
-            return []
-        records = []
-        for item in complete_lines(text):
-            try:
-                records.append(record_from_json(item))
-            except (KeyError, TypeError, ValueError):
-                continue
-        return records
+            return JournalText()
+        *lines, rest = text.split(b"\n")
+        # By number: of two lines for one trial, from journals that somebody put together, the later one holds.
+        records: dict[int, TrialRecord] = {}
+        unreadable = newer = 0
+        for line in filter(None, map(bytes.strip, lines)):
+            found = _record(line)
+            if isinstance(found, TrialRecord):
+                records[found.trial] = found
+            else:
+                unreadable += 1
+                newer += found > SCHEMA
+        return JournalText(records=tuple(records.values()), unreadable=unreadable, newer=newer, torn=bool(rest.strip()))
 
     def append(self, record: TrialRecord) -> None:
         line = json.dumps(record_to_json(record)).encode() + b"\n"
@@ -44,3 +66,16 @@ class Journal:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def _record(line: bytes) -> TrialRecord | int:
+    """The record, or the schema of what is none that this vtune understands."""
+    schema = 0
+    try:
+        # NaN and Infinity, which Python's reader takes, are no numbers.
+        item = to_json(json.loads(line))
+        schema = item["schema"] if isinstance(item.get("schema"), int) else 0
+        record = record_from_json(item)
+        return record if is_sound(record, TrialRecord) else schema
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return schema

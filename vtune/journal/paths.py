@@ -75,6 +75,18 @@ class StudyPaths:
         return self.root / "journal.jsonl"
 
     @property
+    def choice(self) -> Path:
+        return self.root / "choice.json"
+
+    @property
+    def report_md(self) -> Path:
+        return self.root / "report.md"
+
+    @property
+    def trials_csv(self) -> Path:
+        return self.root / "trials.csv"
+
+    @property
     def scout_result(self) -> Path:
         return self.root / "scout.json"
 

@@ -44,7 +44,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
     flat["ram_projected_bytes"] = None
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
-    flat.update({"notes": record.notes, "evidence": record.evidence})
+    flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked})
     plain: dict[str, Any] = to_json(flat)
     return plain
 
@@ -79,6 +79,7 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         ),
         notes=tuple(item.get("notes", ())),
         evidence=item.get("evidence", {}),
+        asked=item.get("asked"),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -12,7 +11,8 @@ from pathlib import Path
 
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
-from vtune.journal.files import dump_json, write_atomically
+from vtune.files import write_atomically
+from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths, TrialPaths, last_study_file
 
@@ -55,6 +55,8 @@ def open_study(results: Path, name: str, machine: Machine, *, wait: bool = False
 
 
 def _take(lock: int, paths: StudyPaths, *, wait: bool) -> None:
+    import fcntl  # there is none on Windows, where journals can be read all the same
+
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,6 +12,12 @@ SURFACE = {
         "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--trial-time", "--startup-time",
         "--vram-limit", "--ram-limit", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
     },
+    "doctor": {"--selftest", "--results", "--python", "--json", "--quiet"},
+    "knobs": {"--config", "-c", "--study", "--results", "--json", "--quiet"},
+    "report": {
+        "--config", "-c", "--study", "--results", "--format", "--vram-limit", "--ram-limit", "--price", "--json",
+        "--quiet",
+    },
 }  # fmt: skip
 
 

@@ -1,0 +1,208 @@
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from support.records import a_gpu_record
+from support.studies import a_failure, a_trial
+from vtune.analysis.choose import choose
+from vtune.analysis.compare import Rate, disagreement, ratio_of, widening_for
+from vtune.domain.choice import Choice
+from vtune.domain.experiment import Limit, Limits
+from vtune.domain.trial import TrialStatus
+
+GIB = 2**30
+BASELINE = a_trial(1, 10.0)
+FOUR = {"workers": 4}
+
+
+def limits(ram: int | None = None, vram: int | None = None) -> Limits:
+    return Limits(
+        ram=Limit(bytes=ram, text=f"{ram} B") if ram else None,
+        vram=Limit(bytes=vram, text=f"{vram} B") if vram else None,
+    )
+
+
+def reasons(choice: Choice) -> dict[int, str]:
+    return {lost.trial: lost.reason for lost in choice.lost}
+
+
+def best(choice: Choice) -> int | None:
+    return choice.best.trial if choice.best else None
+
+
+def test_what_is_shown_to_be_faster_wins_and_the_speedup_has_an_interval() -> None:
+    choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR)])
+    assert best(choice) == 2 and choice.baseline == BASELINE and choice.baseline_is_own
+    assert choice.speedup is not None and choice.speedup.ci95 is not None
+    assert choice.speedup.value == pytest.approx(3.1)
+    low, high = choice.speedup.ci95
+    # Both rates are known to 3 %: their ratio to some 4.2 %.
+    assert low == pytest.approx(3.1 / 1.0433, rel=0.002) and high == pytest.approx(3.1 * 1.0433, rel=0.002)
+    assert reasons(choice) == {1: "baseline"}
+
+
+def test_what_only_looks_faster_does_not_win() -> None:
+    choice = choose([BASELINE, a_trial(2, 10.3, asked=FOUR)])
+    assert best(choice) == 1 and choice.tie == (2,) and reasons(choice) == {2: "tie"}
+    assert choice.speedup is not None and choice.speedup.value == 1
+
+
+def test_without_an_interval_nothing_is_shown() -> None:
+    assert best(choose([BASELINE, a_trial(2, 50.0, asked=FOUR, ci=None)])) == 1
+    assert best(choose([replace(BASELINE, measurement=replace(BASELINE.measurement, samples_per_s_ci95=None)),
+                        a_trial(2, 50.0, asked=FOUR)])) == 1  # fmt: skip
+
+
+def test_the_fastest_of_many_equal_settings_is_rarely_called_a_winner() -> None:
+    """95 %, however many are compared: without widening it would be two studies in three."""
+    chance, won = random.Random(7), 0
+    for _ in range(200):
+        rates = [10 * math.exp(chance.gauss(0, 0.03 / 1.96)) for _ in range(20)]
+        trials = [a_trial(n, rate, asked={"workers": n} if n > 1 else {}) for n, rate in enumerate(rates, 1)]
+        won += best(choose(trials)) != 1
+    assert won <= 20
+
+
+def test_a_faster_trial_over_the_ram_limit_loses_to_a_slower_one_within_it() -> None:
+    large = a_trial(2, 40.0, asked={"workers": 8}, measured={"ram_peak_bytes": 30 * GIB})
+    records = [BASELINE, large, a_trial(3, 20.0, asked=FOUR)]
+    choice = choose(records, limits=limits(ram=24 * GIB))
+    assert best(choice) == 3 and reasons(choice)[2] == "over_limit" and choice.nearest == 2
+    why = next(lost.why for lost in choice.lost if lost.trial == 2)
+    assert "30 GiB" in why and "24 GiB" in why and "--ram-limit 30GiB" in why
+    assert best(choose(records, limits=limits(ram=32 * GIB))) == 2
+
+
+def test_a_baseline_over_the_limit_gives_way_to_a_slower_trial() -> None:
+    heavy = a_trial(1, 10.0, measured={"ram_peak_bytes": 9 * GIB})
+    choice = choose([heavy, a_trial(2, 8.0, asked={"workers": 0})], limits=limits(ram=4 * GIB))
+    assert best(choice) == 2 and choice.speedup is not None and choice.speedup.value == pytest.approx(0.8)
+
+
+def test_with_everything_over_a_limit_the_nearest_is_named() -> None:
+    records = [
+        a_trial(n, 10.0 * n, asked={"workers": n}, measured={"ram_peak_bytes": size * GIB})
+        for n, size in ((1, 9), (2, 5), (3, 7))
+    ]
+    choice = choose(records, limits=limits(ram=4 * GIB))
+    assert best(choice) is None and choice.nearest == 2 and choice.speedup is None and choice.tie == ()
+
+
+def test_vram_is_held_against_each_device_and_a_share_is_of_its_own_size() -> None:
+    gpu = replace(a_gpu_record(trial=1), asked={})
+    assert best(choose([gpu], limits=limits(vram=80 * GIB))) == 1
+    assert best(choose([gpu], limits=limits(vram=60 * GIB))) is None
+    half, most = (Limits(vram=Limit(fraction=share, text="share")) for share in (0.5, 0.95))
+    assert best(choose([gpu], limits=half)) is None and best(choose([gpu], limits=most)) == 1
+
+
+def test_a_limit_that_could_not_be_judged_is_told() -> None:
+    without_gpu = choose([BASELINE], limits=limits(vram=8 * GIB))
+    assert best(without_gpu) == 1 and any("VRAM" in line and "no GPU" in line for line in without_gpu.remarks)
+    share = Limits(ram=Limit(fraction=0.5, text="50%"))
+    assert any("RAM limit of 50%" in line for line in choose([BASELINE], limits=share).remarks)
+    assert best(choose([BASELINE], limits=share, ram_total_bytes=4 * GIB)) is None
+
+
+@pytest.mark.parametrize("status", [status for status in TrialStatus if status is not TrialStatus.COMPLETED])
+def test_a_trial_that_did_not_complete_never_wins_however_fast(status: TrialStatus) -> None:
+    choice = choose([BASELINE, a_trial(2, 99.0, asked=FOUR, status=status, detail="why")])
+    assert best(choice) == 1 and reasons(choice) == {2: "failed"} and 2 not in choice.ratios
+
+
+def test_a_window_that_lived_on_stock_never_wins() -> None:
+    choice = choose([BASELINE, a_trial(2, 99.0, asked=FOUR, measured={"fed_from_stock": True})])
+    assert best(choice) == 1 and reasons(choice) == {2: "not_lasting"}
+
+
+def test_failures_only_choose_nothing() -> None:
+    choice = choose([a_failure(1), a_failure(2, TrialStatus.HUNG)])
+    assert choice.best is None and choice.baseline is None and choice.ranked_by is None
+    assert choose([]) == Choice()
+
+
+def test_one_measure_ranks_all() -> None:
+    slow_start = a_trial(2, 31.0, asked=FOUR, measured={"samples_per_s_whole_run": 12.0})
+    assert choose([BASELINE, slow_start]).ranked_by == "samples_per_s_whole_run"
+    assert choose([BASELINE, slow_start]).speedup.value == pytest.approx(12 / 9.8)  # type: ignore[union-attr]
+    lacking = choose([BASELINE, slow_start, a_trial(3, 20.0, asked={"workers": 2}, whole=False)])
+    assert lacking.ranked_by == "samples_per_s" and any("trial 3" in line for line in lacking.remarks)
+    assert best(lacking) == 2
+
+
+def test_among_equals_the_one_that_asks_less_wins() -> None:
+    records = [
+        BASELINE,
+        a_trial(2, 30.3, asked={"workers": 12}),
+        a_trial(3, 30.0, asked=FOUR),
+        a_trial(4, 30.2, asked={"workers": 2, "batch_size": 4}, batch=4),
+    ]
+    choice = choose(records)
+    assert best(choice) == 3 and set(choice.tie) == {2, 4}
+    assert "asks less" in next(lost.why for lost in choice.lost if lost.trial == 2)
+
+
+def test_a_clearly_faster_trial_wins_though_it_asks_more() -> None:
+    assert (
+        best(choose([BASELINE, a_trial(2, 20.0, asked={"workers": 2}), a_trial(3, 30.0, asked={"workers": 12})])) == 3
+    )
+
+
+def test_cold_and_warm_are_not_compared() -> None:
+    cold = a_trial(1, 10.0, measured={"cache": "cold"})
+    warm = a_trial(2, 31.0, asked=FOUR, measured={"cache": "warm"})
+    choice = choose([cold, warm])
+    assert best(choice) == 1 and reasons(choice) == {2: "other_cache"}
+    assert any("cold" in line and "warm" in line for line in choice.remarks)
+    again = choose([cold, warm, a_trial(3, 15.0, measured={"cache": "warm"})])
+    assert best(again) == 2 and again.baseline is not None and again.baseline.trial == 3
+    assert again.speedup is not None and again.speedup.value == pytest.approx(31 / 15)
+
+
+def test_the_first_of_several_baselines_is_the_baseline_and_the_others_are_no_rivals() -> None:
+    choice = choose([BASELINE, a_trial(2, 10.2), a_trial(3, 9.9)])
+    assert choice.baseline == BASELINE and best(choice) == 1 and set(reasons(choice).values()) == {"repeated"}
+
+
+def test_repeats_that_disagree_widen_every_interval() -> None:
+    calm = choose([BASELINE, a_trial(2, 12.0, asked=FOUR)])
+    assert best(calm) == 2
+    drifting = choose([BASELINE, a_trial(2, 12.0, asked=FOUR), a_trial(3, 14.0)])
+    assert best(drifting) == 1 and any("widened" in line for line in drifting.remarks)
+
+
+def test_the_middle_of_several_launches_stands_for_its_settings() -> None:
+    records = [BASELINE, *(a_trial(n, rate, asked=FOUR) for n, rate in ((2, 30.0), (3, 31.0), (4, 30.5)))]
+    assert best(choose(records)) == 4
+
+
+def test_without_a_trial_of_the_users_own_the_first_stands_in_and_says_so() -> None:
+    choice = choose([a_failure(1), a_trial(2, 10.0, asked={"workers": 2}), a_trial(3, 30.0, asked=FOUR)])
+    assert choice.baseline is not None and choice.baseline.trial == 2 and not choice.baseline_is_own
+
+
+def test_an_older_record_tells_by_its_reason_that_nothing_was_turned() -> None:
+    older = replace(BASELINE, asked=None)
+    assert choose([a_trial(1, 9.0, asked=FOUR), replace(older, trial=2)]).baseline == replace(older, trial=2)
+
+
+def test_a_ratios_interval_joins_the_far_sides_of_both() -> None:
+    ratio = ratio_of(Rate(20.0, (10.0, 40.0)), Rate(10.0, (10.0, 10.0)))
+    assert ratio.ci95 == pytest.approx((1.0, 4.0))
+    both = ratio_of(Rate(20.0, (10.0, 40.0)), Rate(10.0, (5.0, 20.0)))
+    assert both.ci95 == pytest.approx((2 / 2**2**0.5, 2 * 2**2**0.5))
+    lopsided = ratio_of(Rate(10.0, (10.0, 10.0)), Rate(10.0, (5.0, 10.0)))
+    assert lopsided.ci95 == pytest.approx((1.0, 2.0))
+    assert ratio_of(Rate(1.0, (2.0, 3.0)), Rate(1.0, (1.0, 1.0))).ci95 is None
+
+
+def test_widening_grows_with_the_number_of_comparisons() -> None:
+    assert widening_for(0) == widening_for(1) == 1
+    assert widening_for(2) == pytest.approx(1.14, abs=0.01) and widening_for(20) == pytest.approx(1.54, abs=0.01)
+
+
+def test_agreeing_repeats_widen_nothing() -> None:
+    assert disagreement([[Rate(10.0, (9.7, 10.3)), Rate(10.05, (9.7, 10.4))], [Rate(5.0, (4.9, 5.1))]]) == 1
+    assert disagreement([[Rate(10.0, (9.7, 10.3)), Rate(14.0, (13.6, 14.4))]]) > 5

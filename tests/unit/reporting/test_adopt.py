@@ -1,0 +1,83 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from support.studies import a_trial, write_study
+from vtune.domain.experiment import Limit, Limits, Price
+from vtune.reporting.adopt import how_to_adopt
+from vtune.reporting.report_json import report_to_json
+from vtune.reporting.study_report import read_study_report
+
+CONFIG = """\
+vtune:
+  command: "{python} -c pass --config {config}"
+  limits: {ram: 24GiB}
+  price: EUR 3.67/h
+training:
+  workers: 1
+  train_batch_size: 1
+"""
+FASTER = a_trial(2, 31.0, asked={"workers": 4, "batch_size": 2, "prefetch_factor": 4})
+
+
+def a_study(tmp_path: Path, *records):
+    paths = write_study(tmp_path, *records)
+    paths.experiment.write_text(CONFIG)
+    return paths
+
+
+def test_each_setting_is_told_with_the_place_where_it_stands(tmp_path: Path) -> None:
+    report = read_study_report(a_study(tmp_path, a_trial(1, 10.0, batch=1), FASTER))
+    adoption = how_to_adopt(report)
+    assert adoption is not None
+    assert adoption.flags == "--set workers=4 --set batch_size=2 --set prefetch_factor=4"
+    assert "workers: experiment.yaml: training.workers: 4" in adoption.places
+    assert "batch_size: experiment.yaml: training.train_batch_size: 2" in adoption.places
+    assert any("DataLoader: prefetch_factor=4" in place for place in adoption.places)
+    assert adoption.line.startswith("workers=4 batch_size=2 prefetch_factor=4: 3.1× ± 0.1, saves 2.41 h / 8.84 EUR")
+
+
+def test_without_the_training_here_the_loaders_own_names_are_told(tmp_path: Path) -> None:
+    adoption = how_to_adopt(read_study_report(write_study(tmp_path, a_trial(1, 10.0), FASTER)))
+    assert adoption is not None and any("DataLoader: num_workers=4" in place for place in adoption.places)
+
+
+def test_a_journal_cannot_put_words_into_a_shell(tmp_path: Path) -> None:
+    hostile = {"workers": "4; reboot", "batch_size": 10**30, "$(reboot)": 1, "pin_memory": True, "prefetch_factor": -3}
+    best = replace(FASTER, settings=hostile, asked=hostile)
+    adoption = how_to_adopt(read_study_report(write_study(tmp_path, a_trial(1, 10.0), best)))
+    assert adoption is not None and "reboot" not in adoption.flags and "prefetch" not in adoption.flags
+    assert "--set pin_memory=true" in adoption.flags
+
+
+def test_there_is_nothing_to_adopt_where_the_baseline_stays(tmp_path: Path) -> None:
+    assert how_to_adopt(read_study_report(write_study(tmp_path, a_trial(1, 10.0)))) is None
+    assert how_to_adopt(read_study_report(write_study(tmp_path / "none"))) is None
+
+
+def test_limits_and_price_are_the_studys_unless_others_are_named(tmp_path: Path) -> None:
+    paths = a_study(tmp_path, a_trial(1, 10.0, batch=1), FASTER)
+    own = report_to_json(read_study_report(paths))
+    assert own["choice"]["limits"]["ram"] == "24GiB" and own["choice"]["price"]["currency"] == "EUR"
+    cost = own["best"]["projected"]["run_s"] / 3600 * 3.67
+    assert abs(own["best"]["projected"]["cost"] - cost) < 1e-9
+    named = read_study_report(
+        paths, limits=Limits(ram=Limit(bytes=2**30, text="1GiB")), price=Price(per_hour=10.0, currency="$")
+    )
+    told = report_to_json(named)
+    assert told["best"] is None and told["choice"]["limits"]["ram"] == "1GiB"
+    assert told["choice"]["nearest_relaxation"]["over"] == [
+        {"memory": "RAM", "needs_bytes": 3 * 2**30, "limit_bytes": 2**30}
+    ]
+
+
+def test_a_share_of_ram_is_one_of_the_machine_that_was_measured(tmp_path: Path) -> None:
+    paths = write_study(tmp_path, a_trial(1, 10.0))
+    paths.machine.write_text(json.dumps(
+        {"host": "h", "kernel": "6", "cpu_model": None, "cores": 2.0, "ram_bytes": 4 * 2**30, "shm_bytes": None}
+    ))  # fmt: skip
+    half = Limits(ram=Limit(fraction=0.5, text="50%"))
+    assert read_study_report(paths, limits=half).choice.best is None
+    for broken in ("{", "[]", '{"host": 1}', '{"cores": "two"}'):
+        paths.machine.write_text(broken)
+        assert read_study_report(paths, limits=half).choice.best is not None

@@ -1,0 +1,214 @@
+"""report.md: the verdict first, then why, what next, how to adopt it, and every trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from vtune.domain.choice import Ratio
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Limit, Price
+from vtune.domain.numbers import bytes_, money, rate, round_money, seconds, times, trials_text
+from vtune.domain.record import Measurement, TrialRecord
+from vtune.reporting.adopt import Adoption, how_to_adopt
+from vtune.reporting.inert import fenced, in_markdown
+from vtune.reporting.study_report import StudyReport, gpu_was_seen
+from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize
+
+# What is rarer than that is in trials.csv, and the report stays one that somebody reads.
+MOST_FAILURES = 20
+MOST_NOTES = 40
+
+Column = tuple[str, Callable[[TrialRecord], str]]
+
+
+def markdown(report: StudyReport) -> str:
+    summary = summarize(report)
+    parts = [
+        f"# {in_markdown(report.study)}",
+        f"**{in_markdown(summary.verdict)}**",
+        *_section("Why", summary.why),
+        *_section("Next", summary.next),
+    ]
+    adoption = how_to_adopt(report)
+    if adoption is not None:
+        parts += _adopt(adoption)
+    if report.records:
+        parts += ["## Trials", *_trials(report)]
+    parts += _failures(failures(report.records))
+    parts += _section("Notes", [*_measured_on(report), *summary.notes], most=MOST_NOTES)
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(title: str, lines: Sequence[str], most: int | None = None) -> list[str]:
+    if not lines:
+        return []
+    shown = [f"- {in_markdown(line)}" for line in lines[:most]]
+    if len(shown) < len(lines):
+        shown.append(f"- {len(lines) - len(shown)} more are in trials.csv")
+    return [f"## {title}", "\n".join(shown)]
+
+
+def _adopt(adoption: Adoption) -> list[str]:
+    parts = ["## How to adopt it", fenced([adoption.line])]
+    if adoption.another_training:
+        parts.append("\n".join(f"- **{in_markdown(line)}**" for line in adoption.another_training))
+    if adoption.flags:
+        parts += ["As flags of a vtune command:", fenced([adoption.flags])]
+    if adoption.places:
+        parts += ["In the training itself:", fenced(adoption.places)]
+    return parts
+
+
+def _trials(report: StudyReport) -> list[str]:
+    choice = report.choice
+    alike, varying = _settings_by_kind(report.records)
+    parts = []
+    if choice.baseline is not None:
+        whose = (
+            "your own settings"
+            if choice.baseline_is_own
+            else "it stands in: no trial of your own settings can be compared"
+        )
+        parts.append(f"Ratios are against trial {choice.baseline.trial} ({whose}); ± is half of a 95 % interval.")
+    if alike and len(report.records) > 1:
+        parts.append(
+            f"The same in all trials: {in_markdown(', '.join(f'{n} {setting_word(v)}' for n, v in alike.items()))}."
+        )
+    names = varying if len(report.records) > 1 else list(alike)
+    columns = [column for column in _columns(report, names) if _tells_something(column, report.records)]
+    rows = [[_cell(cell(record)) for _, cell in columns] for record in report.records]
+    head = [title for title, _ in columns]
+    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return [*parts, "\n".join(lines)]
+
+
+def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
+    choice, price = report.choice, report.price
+
+    def ratio(record: TrialRecord) -> str:
+        if choice.baseline is not None and record.trial == choice.baseline.trial:
+            return "1"
+        found: Ratio | None = choice.ratios.get(record.trial)
+        return "" if found is None else times(found.value, found.ci95)
+
+    columns: list[Column] = [
+        ("trial", lambda record: str(record.trial)),
+        ("settings", lambda record: settings_cell(record, names)),
+        ("outcome", lambda record: outcome(record, choice)),
+        ("samples/s", lambda record: rate_cell(record.measurement)),
+        ("over the whole run", lambda record: _or_empty(record.measurement.samples_per_s_whole_run, rate)),
+        ("× baseline", ratio),
+        ("waiting for data", lambda record: _or_empty(record.measurement.data_wait_fraction, _percent)),
+        ("RAM peak", lambda record: _or_empty(record.measurement.ram_peak_bytes, bytes_)),
+        ("/dev/shm peak", lambda record: _or_empty(record.measurement.shm_peak_bytes, bytes_)),
+        ("cache", lambda record: "" if record.measurement.cache == "unknown" else record.measurement.cache),
+        ("effective batch", lambda record: _or_empty(record.measurement.effective_batch, str)),
+        ("epoch", lambda record: _or_empty(record.measurement.projected.epoch_s, seconds)),
+        ("whole run", lambda record: _or_empty(record.measurement.projected.run_s, seconds)),
+        ("cost", lambda record: cost_text(record.measurement, price)),
+    ]
+    if gpu_was_seen(report.records):
+        columns[8:8] = [
+            ("VRAM peak", lambda record: _or_empty(record.measurement.vram_peak_bytes, bytes_)),
+            ("VRAM allocated", lambda record: _or_empty(record.measurement.vram_allocated_peak_bytes, bytes_)),
+            ("VRAM reserved", lambda record: _or_empty(record.measurement.vram_reserved_peak_bytes, bytes_)),
+            ("GPU busy", lambda record: _or_empty(_gpu_busy(record.measurement), lambda value: f"{value:.0f} %")),
+        ]
+    return columns
+
+
+def _tells_something(column: Column, records: Sequence[TrialRecord]) -> bool:
+    title, cell = column
+    values = {cell(record) for record in records}
+    # One effective batch for all trials is no news.
+    return bool(values - {""}) and not (title == "effective batch" and len(records) > 1 and len(values - {""}) == 1)
+
+
+def _cell(text: str) -> str:
+    return f"**{in_markdown(text)}**" if text in (BEST, f"{BEST}, baseline") else in_markdown(text)
+
+
+def rate_cell(measured: Measurement) -> str:
+    if measured.samples_per_s is None:
+        return ""
+    interval = measured.samples_per_s_ci95
+    if interval is None:
+        return rate(measured.samples_per_s)
+    half = max(interval[1] - measured.samples_per_s, measured.samples_per_s - interval[0])
+    return f"{rate(measured.samples_per_s)} ± {half:.2g}"
+
+
+def settings_cell(record: TrialRecord, names: Sequence[str]) -> str:
+    return ", ".join(
+        f"{name} {setting_word(record.settings[name])}" for name in names if record.settings.get(name) is not None
+    )
+
+
+def cost_text(measured: Measurement, price: Price | None) -> str:
+    cost = measured.projected.cost
+    return "" if cost is None else round_money(cost, price or Price(per_hour=0.0))
+
+
+def varying_settings(records: Sequence[TrialRecord]) -> list[str]:
+    return _settings_by_kind(records)[1]
+
+
+def _settings_by_kind(records: Sequence[TrialRecord]) -> tuple[dict[str, Scalar], list[str]]:
+    """Those that all trials share, and the names of the others."""
+    names = list(dict.fromkeys(name for record in records for name in record.settings))
+    values = {name: {repr(record.settings.get(name)) for record in records} for name in names}
+    alike = {name: records[0].settings[name] for name in names if len(values[name]) == 1}
+    known: dict[str, Scalar] = {name: value for name, value in alike.items() if value is not None}
+    return known, [name for name in names if name not in alike]
+
+
+def _failures(found: Sequence[Failure]) -> list[str]:
+    if not found:
+        return []
+    parts = ["## What failed"]
+    for failure in found[:MOST_FAILURES]:
+        status = failure.status.value.replace("_", " ")
+        parts.append(f"- **{trials_text(failure.trials)}, {status}**: {in_markdown(failure.detail)}")
+        if failure.last_words:
+            parts += ["The training's last words:", fenced(failure.last_words)]
+    if len(found) > MOST_FAILURES:
+        parts.append(f"{len(found) - MOST_FAILURES} more kinds of failure are in trials.csv.")
+    return parts
+
+
+def _measured_on(report: StudyReport) -> Iterable[str]:
+    machine = report.machine
+    if machine is not None:
+        facts = [f"{machine.cores:g} cores", *([machine.cpu_model] if machine.cpu_model else [])]
+        facts += [f"{bytes_(machine.ram_bytes)} of RAM"] if machine.ram_bytes is not None else []
+        yield f"measured on {', '.join([*facts, *machine.gpus])}"
+    asked = [f"{name} {limit.text}" for name, limit in _limits(report) if limit is not None]
+    if asked:
+        yield f"limits: {', '.join(asked)}"
+    if report.price is not None:
+        yield f"price: {money(report.price.per_hour, report.price)} an hour"
+    rated = [record.measurement for record in report.records if record.measurement.samples_per_s is not None]
+    if rated and all(measured.projected.run_s is None for measured in rated):
+        yield "what the whole run takes is not projected: its length is not known (vtune.run.epochs says it)"
+
+
+def _limits(report: StudyReport) -> Iterable[tuple[str, Limit | None]]:
+    yield "RAM", report.limits.ram
+    yield "VRAM", report.limits.vram
+
+
+def _gpu_busy(measured: Measurement) -> float | None:
+    known = [gpu.util_mean for gpu in measured.gpus if gpu.util_mean is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _or_empty(value: float | None, text: Callable[[float], str]) -> str:
+    return "" if value is None else text(value)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def setting_word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,88 @@
+"""A report as JSON objects: what `vtune report --json` prints, and choice.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vtune.domain.choice import Choice, Ratio
+from vtune.domain.record import TrialRecord
+from vtune.journal.files import to_json
+from vtune.journal.records import record_to_json
+from vtune.reporting.adopt import settings_to_adopt
+from vtune.reporting.study_report import StudyReport
+from vtune.reporting.summary import summarize
+
+CHOICE_SCHEMA = 1
+
+
+def report_to_json(report: StudyReport) -> dict[str, Any]:
+    choice, summary = report.choice, summarize(report)
+    plain: dict[str, Any] = to_json(
+        {
+            "study": report.study,
+            "baseline": _record(choice.baseline),
+            "best": _record(choice.best),
+            **_speedup(choice.speedup),
+            "tie": choice.tie,
+            "trials": [record_to_json(record) for record in report.records],
+            "choice": choice_to_json(report),
+            "verdict": summary.verdict,
+            "why": summary.why,
+            "next": summary.next,
+            "notes": summary.notes,
+        }
+    )
+    return plain
+
+
+def choice_to_json(report: StudyReport) -> dict[str, Any]:
+    """By trial numbers: the records themselves are in the journal."""
+    choice = report.choice
+    plain: dict[str, Any] = to_json(
+        {
+            "schema": CHOICE_SCHEMA,
+            "study": report.study,
+            "best": _number(choice.best),
+            "settings": choice.best.settings if choice.best is not None else None,
+            "adopt": settings_to_adopt(report),
+            "baseline": _number(choice.baseline),
+            "baseline_is_own": choice.baseline_is_own,
+            "ranked_by": choice.ranked_by,
+            **_speedup(choice.speedup),
+            "tie": choice.tie,
+            "limits": {
+                "ram": report.limits.ram.text if report.limits.ram is not None else None,
+                "vram": report.limits.vram.text if report.limits.vram is not None else None,
+            },
+            "price": report.price,
+            "lost": [
+                {"trial": lost.trial, "reason": lost.reason, "why": lost.why, **_against_baseline(choice, lost.trial)}
+                for lost in choice.lost
+            ],
+            "nearest_relaxation": _relaxation(choice),
+            "remarks": choice.remarks,
+        }
+    )
+    return plain
+
+
+def _record(record: TrialRecord | None) -> dict[str, Any] | None:
+    return None if record is None else record_to_json(record)
+
+
+def _number(record: TrialRecord | None) -> int | None:
+    return None if record is None else record.trial
+
+
+def _speedup(ratio: Ratio | None) -> dict[str, Any]:
+    return {"speedup": ratio and ratio.value, "speedup_ci95": ratio and ratio.ci95}
+
+
+def _against_baseline(choice: Choice, trial: int) -> dict[str, Any]:
+    return _speedup(choice.ratios.get(trial))
+
+
+def _relaxation(choice: Choice) -> dict[str, Any] | None:
+    if choice.nearest is None:
+        return None
+    return {"trial": choice.nearest, "over": choice.over[choice.nearest]}
