@@ -22,7 +22,16 @@ class Asked:
     notes: tuple[str, ...] = ()
 
 
-def asked_experiment(config: str | None, command: Sequence[str] | None, typed: CommandLine, results: Path) -> Asked:
+def asked_experiment(
+    config: str | None,
+    command: Sequence[str] | None,
+    typed: CommandLine,
+    results: Path,
+    *,
+    verb: str = "probe",
+    starts: bool = True,
+) -> Asked:
+    """`verb` is the command for the hints; one that starts nothing does not ask the program either."""
     notes = []
     if config is not None and command:
         raise UsageError(
@@ -30,33 +39,40 @@ def asked_experiment(config: str | None, command: Sequence[str] | None, typed: C
             hint="give one of them; a config names its own command in vtune.command",
         )
     if command:
-        _check_command(command)
+        _check_command(command, verb)
         experiment = experiment_from_command(command, overrides=typed)
     elif config is not None:
         if config.endswith(".py"):
-            raise UsageError(f"{config} is a script, not a config", hint=f"vtune probe -- python {config}")
+            raise UsageError(f"{config} is a script, not a config", hint=f"vtune {verb} -- python {config}")
         experiment = load_experiment(config, overrides=typed)
     else:
-        study = _last_study(results, typed.study)
+        study = _last_study(results, typed.study, verb)
         notes.append(f"going on with study {study.root.name} in {results}")
         experiment = load_experiment(str(study.experiment), overrides=replace(typed, study=study.root.name))
-    program, note = resolve_program(experiment.workload.command, experiment.workload.cwd, experiment.workload.env)
+    workload = experiment.workload
+    program, note = resolve_program(workload.command, workload.cwd, workload.env, ask=starts)
     if note is not None:
         notes.append(note)
-    return Asked(
-        experiment=replace(experiment, workload=replace(experiment.workload, command=program)), notes=tuple(notes)
-    )
+    return Asked(experiment=replace(experiment, workload=replace(workload, command=program)), notes=tuple(notes))
 
 
-def _check_command(command: Sequence[str]) -> None:
+def has_last_study(results: Path) -> bool:
+    try:
+        _last_study(results, None, "")
+    except UsageError:
+        return False
+    return True
+
+
+def _check_command(command: Sequence[str], verb: str) -> None:
     """A file where a program should stand is a forgotten --config or a forgotten python."""
     if len(command) == 1 and Path(command[0]).suffix in (".yaml", ".yml", ".json", ".toml"):
         raise UsageError(f"{command[0]} is no command", hint=f"an experiment file is named by --config {command[0]}")
     if Path(command[0]).suffix == ".py" and not os.access(command[0], os.X_OK):
-        raise UsageError(f"{command[0]} is no program", hint=f"vtune probe -- python {' '.join(command)}")
+        raise UsageError(f"{command[0]} is no program", hint=f"vtune {verb} -- python {' '.join(command)}")
 
 
-def _last_study(results: Path, named: str | None) -> StudyPaths:
+def _last_study(results: Path, named: str | None, verb: str) -> StudyPaths:
     try:
         name = named or last_study_file(results).read_text(encoding="utf-8").strip()
     except OSError:
@@ -65,4 +81,4 @@ def _last_study(results: Path, named: str | None) -> StudyPaths:
     if name and study.experiment.is_file():
         return study
     what = f"there is no study {name} in {results}" if name else f"no training was named, and {results} holds no study"
-    raise UsageError(what, hint="vtune probe --config FILE, or vtune probe -- python train.py")
+    raise UsageError(what, hint=f"vtune {verb} --config FILE, or vtune {verb} -- python train.py")

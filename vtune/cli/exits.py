@@ -15,7 +15,7 @@ from vtune.domain.trial import TrialStatus
 from vtune.errors import StorageError
 from vtune.journal.records import record_to_json
 
-DONE, USAGE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 2, 4, 5, 70, 130
+DONE, SAID_NO, USAGE, MACHINE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 STDOUT = "standard output"

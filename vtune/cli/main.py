@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
+from vtune.cli.doctor import doctor
+from vtune.cli.knobs import knobs
 from vtune.cli.probe import probe
+from vtune.cli.report import report
 from vtune.errors import StorageError, UsageError, VtuneError
 from vtune.version import VERSION
 
@@ -44,6 +47,9 @@ def vtune(
 
 
 app.command()(probe)
+app.command()(report)
+app.command()(knobs)
+app.command()(doctor)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.domain.effects import Effect, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.effects import Effect, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import harmless, money, seconds
 from vtune.journal.files import to_json
-from vtune.knobs.plan import effects_of, fill_placeholders, needs_scout
+from vtune.knobs.plan import effects_of, fill_placeholders, needs_scout, turned_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Plan:
 
     def _command(self) -> tuple[str, ...]:
         """`{config}` stays: the file that it means is not written yet."""
-        return fill_placeholders(self.experiment.workload.command, config=None)
+        return fill_placeholders(turned_command(self.experiment.workload, self.effects), config=None)
 
 
 def plan_of(experiment: Experiment, results: Path) -> Plan:
@@ -73,6 +73,8 @@ def effect_text(effect: Effect) -> str:
     match effect:
         case SetConfigKey():
             return f"{'.'.join(effect.path)} = {to_json(effect.value)} in the trial's copy of the config"
+        case SetArgument():
+            return f"{harmless(effect.argument)} = {to_json(effect.value)} in the command"
         case SetEnv():
             return f"{effect.name}={effect.value} in the environment"
         case SetDataLoaderOption():

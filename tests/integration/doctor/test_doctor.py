@@ -1,0 +1,110 @@
+"""`vtune doctor` as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from integration.doctor.conftest import children_of_this_test
+from support.cli import ROOT, quiet_env, vtune
+
+
+def test_the_first_lines_a_renter_needs_come_at_once_and_leave_nothing(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    said = vtune("doctor", "--results", tmp_path / "results")
+    assert said.code == 0, said.stderr
+    # Three seconds on a machine of one's own; this one may be shared.
+    assert time.monotonic() - begun < 10
+    for name in ("cores", "RAM", "/dev/shm", "GPU", "neighbours", "scratch", "kernel", "torch", "self-test"):
+        assert any(line.startswith(name) for line in said.stdout.splitlines()), name
+    assert "what cannot be enforced or measured here" in said.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_with_json_it_is_one_object(tmp_path: Path) -> None:
+    said = vtune("doctor", "--json", "--results", tmp_path)
+    assert said.code == 0 and said.stderr == ""
+    assert set(said.json) == {"machine", "validated"}
+    machine = said.json["machine"]
+    assert machine["cores"]["usable"] > 0 and machine["memory"]["usable_bytes"] > 2**28
+    assert machine["python"]["torch"] and said.json["validated"] is False
+    assert all(one["because"] for one in machine["cannot"])
+
+
+def test_a_python_without_torch_cannot_run_trainings(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text('#!/bin/sh\necho \'{"python": "3.12.0"}\'\n')
+    bare.chmod(0o755)
+    said = vtune("doctor", "--json", "--python", bare, "--results", tmp_path)
+    assert said.code == 3
+    assert {"error", "hint", "exit_code"} <= set(said.json) and "has no torch" in said.json["error"]
+    assert said.json["machine"]["cores"]["usable"] > 0
+    plain = vtune("doctor", "--selftest", "--python", bare, "--results", tmp_path)
+    assert plain.code == 3 and "hint: name the training's Python" in plain.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.timeout(400)
+def test_the_self_test_is_green_here_and_its_bundle_tells_nothing_of_us(tmp_path: Path, state: Path) -> None:
+    here = tmp_path / "planted-folder"
+    here.mkdir()
+    begun = time.monotonic()
+    said = vtune(
+        "doctor", "--selftest", "--json", "--results", here / "planted-results", "--python", sys.executable,
+        cwd=here, timeout=380, HOME=str(tmp_path / "planted-home"), USER="planteduser", API_KEY="planted-key",
+        XDG_STATE_HOME=str(state.parents[1]),
+    )  # fmt: skip
+    seconds = time.monotonic() - begun
+    cells = {cell["cell"]: cell for cell in said.json["cells"]}
+    wrong = {name: cell["sentence"] for name, cell in cells.items() if cell["status"] == "failed"}
+    assert said.code == 0 and said.json["green"] is True, wrong
+    # Twice that is allowed when neighbours made cells run again.
+    assert seconds < (360 if any(cell["repeated"] for cell in cells.values()) else 180)
+    gpu_cells = [cell for cell in cells.values() if cell["gpu"]]
+    if all(cell["status"] == "not_run" for cell in gpu_cells):
+        assert all("no GPU" in cell["sentence"] for cell in gpu_cells)
+    undecided = [name for name, cell in cells.items() if cell["status"] == "inconclusive"]
+    assert set(undecided) <= {"instrumentation"}
+    assert (json.loads(state.read_text())[0]["torch"] != "") if not undecided else not state.exists()
+    [bundle] = (here / "planted-results").iterdir()
+    assert said.json["bundle"].endswith(bundle.name)
+    with zipfile.ZipFile(bundle) as packed:
+        for name in packed.namelist():
+            text = packed.read(name).decode("latin-1")
+            assert "planted" not in text, name
+    assert not children_of_this_test()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["the first cell", "four seconds"])
+def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path, after: str) -> None:
+    """While a known training runs as a trial, and between two of them."""
+    results = tmp_path / "results"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "vtune", "doctor", "--selftest", "--json", "--results", results],
+        cwd=ROOT, env=quiet_env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stderr is not None
+    if after == "the first cell":
+        while "all clocks" not in (line := running.stderr.readline()):
+            assert line
+    else:
+        time.sleep(4)
+    running.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    stdout, stderr = running.communicate(timeout=30)
+    assert running.returncode == 130, stderr
+    assert time.monotonic() - begun < 10
+    told = json.loads(stdout)
+    assert told["green"] is None and told["bundle"] is None and told["machine"]["cores"]
+    assert "nothing of the self-test is left" in stderr
+    assert not results.exists()
+    assert not children_of_this_test()

@@ -1,0 +1,161 @@
+"""The self-test: run what is known, judge it from its records, pack the records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtune.domain.machine import Machine
+from vtune.domain.selftest import CellResult, Verdict
+from vtune.errors import MachineError, UsageError, VtuneError
+from vtune.execution.sweep import sweep_stale
+from vtune.journal.paths import StudyPaths
+from vtune.journal.study import Study, open_study
+from vtune.selftest.bench import Bench
+from vtune.selftest.cells import Cell, Run
+from vtune.selftest.readings import Records
+
+# From here on a failure may be the neighbours', and is tried once more.
+DISTURBED_CORES = 0.3
+WORK_FOLDER = ".selftest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    seconds: float = 0.0
+    repeated: bool = False
+
+
+@contextlib.contextmanager
+def work_folder(results: Path, machine: Machine) -> Iterator[Study]:
+    """A study that nobody goes on with: gone at the end, on every path; a killed one is swept by the next self-test."""
+    root, was_there = results / WORK_FOLDER, results.is_dir()
+    _sweep(root)
+    name = f"cells-{os.getpid()}"
+    try:
+        with open_study(root, name, machine) as study:
+            yield study
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+        if not was_there:
+            with contextlib.suppress(OSError):  # not empty: the bundle is in it
+                results.rmdir()
+
+
+def run_cells(
+    bench: Bench, cells: Sequence[Cell], runs: Mapping[str, Run], notify: Callable[[CellResult | Cell], None]
+) -> tuple[CellResult, ...]:
+    """Each run once, and those of a cell that did not pass while others disturbed it once more; then all are judged
+    again, so that the verdicts are those of the records that are kept."""
+    records = Records(bench.records)
+    timed: dict[str, Timed] = {}
+    for cell in cells:
+        notify(cell)
+        begun = time.monotonic()
+        _run(bench, records, [name for name in cell.runs if not records.has(name)], runs)
+        repeated = False
+        if _judge(cell, records).status in ("failed", "inconclusive") and _disturbed(cell, records):
+            repeated = True
+            _run(bench, records, cell.runs, runs)
+        timed[cell.name] = Timed(seconds=time.monotonic() - begun, repeated=repeated)
+        # Provisional: what it needs may fail yet.
+        notify(_result(cell, _judge(cell, records), records, timed[cell.name]))
+    return judge_cells(records, cells, timed)
+
+
+def judge_cells(
+    records: Records, cells: Sequence[Cell], timed: Mapping[str, Timed] | None = None
+) -> tuple[CellResult, ...]:
+    """From the records alone: what a bundle is replayed by."""
+    verdicts = {cell.name: _judge(cell, records) for cell in cells}
+    found = []
+    for cell in cells:
+        verdict = verdicts[cell.name]
+        broken = [name for name in cell.needs if name in verdicts and verdicts[name].status == "failed"]
+        if broken and verdict.status != "not_run":
+            verdict = Verdict(status="not_judged", sentence=f"not judged: {broken[0]} failed, and this rests on it")
+        found.append(_result(cell, verdict, records, (timed or {}).get(cell.name, Timed())))
+    return tuple(found)
+
+
+def _run(bench: Bench, records: Records, names: Sequence[str], runs: Mapping[str, Run]) -> None:
+    for name in names:
+        records.forget(name)
+        try:
+            runs[name](bench)
+        except VtuneError as error:
+            if not isinstance(error, MachineError):
+                raise
+            bench.note(bench.folder(name), problem=error.message)
+        except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            # A cell fails alone, also by a defect of ours: the others and the bundle are what helps to find it.
+            bench.note(bench.folder(name), problem=f"a defect of vtune: {type(error).__name__}: {error}")
+
+
+def _judge(cell: Cell, records: Records) -> Verdict:
+    for run in cell.runs:
+        if not records.has(run):
+            return Verdict(status="not_run", sentence=f"not run: no record of {run}")
+        problem = records.note(run).get("problem")
+        if problem is not None:
+            return Verdict(status="failed", sentence=str(problem))
+    try:
+        return cell.judge(records)
+    except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
+        sentence = f"its records cannot be read: {type(error).__name__}: {error}"
+        return Verdict(status="failed", sentence=sentence)
+
+
+def _result(cell: Cell, verdict: Verdict, records: Records, timed: Timed) -> CellResult:
+    others = others_cores(cell, records)
+    sentence = verdict.sentence
+    if verdict.status in ("failed", "inconclusive") and others is not None and others >= DISTURBED_CORES:
+        again = ", also when it was repeated" if timed.repeated else ""
+        sentence += f" (disturbed by others: {others:.1f} cores{again})"
+    return CellResult(
+        cell=cell.name,
+        title=cell.title,
+        gpu=cell.gpu,
+        status=verdict.status,
+        sentence=sentence,
+        seconds=timed.seconds or None,
+        others_cores=others,
+        repeated=timed.repeated,
+    )
+
+
+def others_cores(cell: Cell, records: Records) -> float | None:
+    seen = [records.note(run).get("others_cores") for run in cell.runs if records.has(run)]
+    return max((float(cores) for cores in seen if cores is not None), default=None)
+
+
+def _disturbed(cell: Cell, records: Records) -> bool:
+    others = others_cores(cell, records)
+    return others is not None and others >= DISTURBED_CORES
+
+
+def _sweep(root: Path) -> None:
+    """What a self-test left that was killed. One that runs now refuses: two would disturb each other."""
+    import fcntl  # there is none on Windows, where reports can be read all the same
+
+    for folder in sorted(root.glob("cells-*")) if root.is_dir() else ():
+        try:
+            lock = os.open(folder / ".lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"another self-test runs in {root.parent}", hint="wait for it: two would disturb each other"
+            ) from None
+        finally:
+            os.close(lock)
+        sweep_stale(StudyPaths(folder).trials)
+        shutil.rmtree(folder, ignore_errors=True)
