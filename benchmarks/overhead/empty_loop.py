@@ -1,6 +1,6 @@
 """What the hooks cost a step, on a loop that does nothing else: plain and watched processes in turns, in one run.
 
-    python benchmarks/overhead/empty_loop.py
+    python benchmarks/overhead/empty_loop.py [--emulated-device]
 
 Each process times its own steps, after a warm-up. A pair is one plain and one watched process, in random order.
 """
@@ -17,13 +17,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-INJECT = Path(__file__).resolve().parents[2] / "vtune" / "worker" / "inject"
+ROOT = Path(__file__).resolve().parents[2]
+INJECT = ROOT / "vtune" / "worker" / "inject"
 STEPS = 4000
 
 # The cheapest step that still does everything once: a batch, a backward, an optimizer step.
 TRAINING = f"""
 import time, torch
 from torch.utils.data import DataLoader, Dataset
+{{opened}}
 class Nothing(Dataset):
     def __len__(self): return {STEPS} + 500
     def __getitem__(self, index): return item
@@ -37,15 +39,23 @@ for step, batch in enumerate(DataLoader(Nothing(), batch_size=1)):
     optimizer.step()
 print((time.perf_counter() - begun) / {STEPS} * 1e6)
 """
+# Its functions are Python: what the hooks call costs other than on a GPU, how often they call it is the same.
+OPENED = "from support import emulated_accelerator; emulated_accelerator.install().allocate(1)"
 
 
-def microseconds_a_step(watched: bool) -> float:
+def microseconds_a_step(watched: bool, opened: str) -> float:
     with tempfile.TemporaryDirectory(prefix="vt-") as folder:
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        path = [str(ROOT / "tests")]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path[0]}
         if watched:
             Path(folder, "spec.json").write_text(json.dumps({"effects": []}))
-            env |= {"VTUNE_TRIAL": folder, "VTUNE_TOKEN": "overhead", "PYTHONPATH": str(INJECT)}
-        done = subprocess.run([sys.executable, "-c", TRAINING], env=env, check=True, capture_output=True, text=True)
+            env |= {
+                "VTUNE_TRIAL": folder,
+                "VTUNE_TOKEN": "overhead",
+                "PYTHONPATH": os.pathsep.join([str(INJECT), *path]),
+            }
+        training = TRAINING.replace("{opened}", opened)
+        done = subprocess.run([sys.executable, "-c", training], env=env, check=True, capture_output=True, text=True)
         if watched and not list(Path(folder).glob("steps-*.bin")):
             raise SystemExit("nothing was recorded: this run measured nothing")
         return float(done.stdout)
@@ -54,13 +64,17 @@ def microseconds_a_step(watched: bool) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=15)
-    pairs = parser.parse_args().pairs
+    parser.add_argument(
+        "--emulated-device", action="store_true", help="that the training has opened; see tests/support"
+    )
+    options = parser.parse_args()
+    pairs, opened = options.pairs, OPENED if options.emulated_device else ""
     dice = random.Random(0)
     differences, plain = [], []
     for _ in range(pairs):
         times = {}
         for watched in dice.sample([True, False], 2):
-            times[watched] = microseconds_a_step(watched)
+            times[watched] = microseconds_a_step(watched, opened)
         plain.append(times[False])
         differences.append(times[True] - times[False])
     low, high = bootstrap_median(differences, dice)

@@ -171,6 +171,8 @@ def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:
                 lines.append(f"{option} of the loader at {fact.data.get('where')} was left alone: {reason}")
         if fact.name == "problem":
             lines.append(f"instrumentation: {fact.data.get('text')}")
+        if fact.name == "unknown":
+            lines.append(f"not seen, {fact.data.get('what')}: {fact.data.get('because')}")
     if outcome.ended_by == "itself" and outcome.stragglers:
         lines.append(f"{outcome.stragglers} processes outlived the training and were stopped")
     return list(dict.fromkeys(lines))

@@ -129,7 +129,7 @@ class Measurement:
     gpus: tuple[GpuUse, ...] = ()
     # The largest of the devices' peaks.
     vram_peak_bytes: int | None = None
-    # As the training's own allocator counted, over all devices of one process.
+    # As the training's own allocator counted: the largest of one process on one device.
     vram_allocated_peak_bytes: int | None = None
     vram_reserved_peak_bytes: int | None = None
     # After the warm-up: an allocator that has to give memory back and ask again is out of room.

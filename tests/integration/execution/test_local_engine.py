@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.snippets import CLEANER
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
 
@@ -32,18 +33,6 @@ if os.fork() == 0:
 os.wait()
 print("ready", flush=True)
 {then}
-"""
-# A child that notices its parent's end by the pipe, as resource trackers do, and needs a moment to clean up.
-CLEANER = """
-import os, pathlib, time
-readable, writable = os.pipe()
-if os.fork() == 0:
-    os.close(writable)
-    os.read(readable, 1)
-    time.sleep(0.2)
-    pathlib.Path(os.environ["VTUNE_TRIAL"], "cleaned").touch()
-    os._exit(0)
-print("ready", flush=True)
 """
 EXEC_WITHOUT_ENVIRONMENT = "os.execve('/bin/sleep', ['sleep', '1000'], {})"
 

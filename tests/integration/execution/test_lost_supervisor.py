@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.snippets import CLEANER
 from vtune.execution.sweep import supervisor_lives, sweep_stale
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
@@ -24,19 +25,7 @@ print("ready", flush=True)
 time.sleep(1000)
 """
 FORGETFUL = TREE.replace("start_new_session=True", "start_new_session=True, env={}")
-# A child that notices its parent's end by the pipe, as resource trackers do, and needs a moment to clean up.
-CLEANER = """
-import os, pathlib, time
-readable, writable = os.pipe()
-if os.fork() == 0:
-    os.close(writable)
-    os.read(readable, 1)
-    time.sleep(0.2)
-    pathlib.Path(os.environ["VTUNE_TRIAL"], "cleaned").touch()
-    os._exit(0)
-print("ready", flush=True)
-time.sleep(1000)
-"""
+CLEANER_THAT_STAYS = CLEANER + "time.sleep(1000)\n"
 
 # vtune itself, reduced to its engine: argv is the inject folder and the trial's folder.
 PARENT = """
@@ -94,7 +83,7 @@ def test_when_its_supervisor_is_killed_a_trial_is_swept(trials, finish, printed,
 
 
 def test_a_sweep_gives_those_time_who_clean_up_after_the_leader(trials, finish, printed):
-    trial, folder, _ = trials.python(CLEANER)
+    trial, folder, _ = trials.python(CLEANER_THAT_STAYS)
     printed(folder)
     os.kill(trial.own_pids[0], signal.SIGKILL)
     assert finish(trial).stragglers == 0

@@ -68,3 +68,28 @@ def test_what_was_seen_instead_of_a_step_is_said() -> None:
     nothing = replace(SEEN, steps=0, measured=0, backwards=12, batches=0)
     found, detail = status_of(OUTCOME, WINDOW, nothing)
     assert found is TrialStatus.NOT_OBSERVED and "12 backward passes" in (detail or "")
+
+
+@pytest.mark.parametrize(
+    ("ram_peak", "over_vram", "expected"),
+    [
+        (9, None, TrialStatus.OUT_OF_RAM),
+        (9, (1, 7, 5), TrialStatus.OUT_OF_RAM),
+        (3, (1, 7, 5), TrialStatus.OUT_OF_VRAM),
+        (None, (1, 7, 5), TrialStatus.OUT_OF_VRAM),
+    ],
+)
+def test_the_limit_that_was_passed_is_the_one_that_is_named(
+    ram_peak: int | None, over_vram: tuple[int, int, int] | None, expected: TrialStatus
+) -> None:
+    gib = 2**30
+    seen = replace(
+        SEEN,
+        ram_peak_bytes=ram_peak and ram_peak * gib,
+        ram_limit_bytes=8 * gib,
+        over_vram=over_vram and (over_vram[0], over_vram[1] * gib, over_vram[2] * gib),
+    )
+    found, detail = status_of(replace(OUTCOME, ended_by="limit"), WINDOW, seen)
+    assert found is expected
+    words = "7 GiB of VRAM in use on GPU 1" if expected is TrialStatus.OUT_OF_VRAM else "9 GiB of RAM in use"
+    assert words in (detail or "")

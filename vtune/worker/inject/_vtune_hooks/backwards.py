@@ -11,6 +11,7 @@ from typing import Any
 
 from _vtune_hooks import recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
+from _vtune_hooks.moments import moments
 
 
 class _Running(threading.local):
@@ -47,6 +48,8 @@ def _going_backward(original: Any) -> Any:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         depth = running.depth
+        if moments.active and depth == 0 and recorder.is_main_thread():
+            moments.backward_begins()
         running.depth = depth + 1
         started = _now()
         try:
@@ -58,18 +61,21 @@ def _going_backward(original: Any) -> Any:
             running.depth = depth
         # One inside another (a checkpointed block) is part of the outer one.
         if depth == 0 and not recorder.here.silent:
-            _went_backward(started)
+            _went_backward(started, _now())
         return result
 
     return backward
 
 
-def _went_backward(started: float) -> None:
+def _went_backward(started: float, ended: float) -> None:
     try:
-        ended = _now()
         number = _counted[0]
         _counted[0] = number + 1
-        flags = recorder.MAIN_THREAD if recorder.is_main_thread() else 0
+        flags = 0
+        if recorder.is_main_thread():
+            flags = recorder.MAIN_THREAD
+            if moments.active:
+                moments.backward_ended()
         recorder.record(recorder.BACKWARD, flags, 0, 0, number, started, ended, 0.0, 0, 0)
     except Exception as error:
         recorder.problem(f"a backward: {error!r}")

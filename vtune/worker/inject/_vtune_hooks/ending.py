@@ -70,7 +70,7 @@ def end_after(stepped: OptimizerSeen, alive: Sequence[OptimizerSeen]) -> None:
         if stepped.steps - 1 < at and not primary_is_done:
             return
         # Whoever reads the fact finds every record before it.
-        recorder.flush(wait=True)
+        recorder.last_words()
         recorder.fact("end", reason="stop", step=stepped.steps - 1)
     _state.raised += 1
     recorder.flush(wait=True)

@@ -21,6 +21,10 @@ TARGETS = {
     "torch.utils.data.dataloader": "loaders",
     "torch.utils.data._utils.worker": "loader_worker",
     "torch._dynamo.eval_frame": "compiling",
+    "torch.amp.grad_scaler": "scaler",
+    "torch.cuda.memory": "memory",
+    "torch.xpu.memory": "memory",
+    "torch.accelerator.memory": "memory",
     "torchdata.stateful_dataloader.worker": "loader_worker",
     "torchdata.stateful_dataloader.stateful_dataloader": "stateful",
 }

@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import recorder
+from _vtune_hooks import opened_files, recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 NOT_A_BATCH = ("_IterableDatasetStopIteration", "ExceptionWrapper")
@@ -38,6 +38,7 @@ def _looping(original: Any, parameters: list[str]) -> Any:
         # In a thread, or called in some other way, it is left as it is.
         if threading.current_thread() is threading.main_thread() and len(args) > max(index_at, data_at, id_at):
             recorder.become_loader_worker()
+            opened_files.listen()
             watched = list(args)
             loading = Loading(args[id_at], args[index_at], args[data_at])
             watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
@@ -63,6 +64,7 @@ class Loading:
         self.resume = 0
         self.index: int | None = None
         self.samples = 0
+        self.opened = 0
         self.started = 0.0
         self.cpu = 0.0
 
@@ -94,6 +96,7 @@ class IndexQueue:
                     asked = asked[0]
                 loading.index = index
                 loading.samples = len(asked) if type(asked) in (list, tuple) else 0
+                loading.opened = opened_files.mark()
                 loading.cpu = _cpu()
                 loading.started = _now()
         elif type(task).__name__ == "_ResumeIteration":
@@ -124,7 +127,7 @@ class DataQueue:
                     finished,
                     cpu - loading.cpu,
                     loading.samples,
-                    0,
+                    opened_files.opened_since(loading.opened),
                 )
             loading.index = None
         try:

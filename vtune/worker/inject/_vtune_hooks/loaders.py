@@ -15,6 +15,7 @@ from _vtune_hooks import passes, recorder, turning
 from _vtune_hooks.batches import LARGEST, leading_dimension
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 from _vtune_hooks.identity import place_of_caller
+from _vtune_hooks.moments import moments
 
 ASKED = (
     "batch_size", "shuffle", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "drop_last",
@@ -208,6 +209,8 @@ def _delivering(original: Any) -> Any:
     def __next__(self: Any) -> Any:
         depth = nesting.depth
         nesting.depth = depth + 1
+        if moments.asks and depth == 0:
+            moments.batch_is_asked()
         asked = _now()
         try:
             batch = original(self)
@@ -242,7 +245,11 @@ def _delivered(iterator: Any, batch: Any, asked: float, returned: float, depth: 
     else:
         index, samples = -1, 0
     found.delivered += 1
-    flags = recorder.MAIN_THREAD if recorder.is_main_thread() else 0
+    flags = 0
+    if recorder.is_main_thread():
+        flags = recorder.MAIN_THREAD
+        if moments.active and not depth:
+            moments.batch_came(asked, returned)
     if depth:
         flags |= recorder.NESTED
     if _gradients_are_on():

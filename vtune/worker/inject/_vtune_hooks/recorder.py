@@ -16,8 +16,10 @@ from typing import Any
 
 from _vtune_hooks.append_file import AppendFile
 
-LOADED, DELIVERED, BACKWARD, STEP = 1, 2, 3, 4
-MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE = 1, 2, 3, 4, 5, 6
+MAIN_THREAD, NESTED, GRADIENTS, LEFT_OUT = 1, 2, 4, 8
+# Of a stage's record.
+PEAK_KNOWN = 2
 
 RECORD = struct.Struct("<BBHIqdddII")
 HEADER = struct.pack("<8sII", b"VTUNEREC", 1, RECORD.size)
@@ -51,6 +53,8 @@ class Process:
 here = Process(os.environ.get("VTUNE_TRIAL", ""), silent=False)
 # What else must not be carried over a fork: a child tells its facts in a file of its own.
 in_each_child: list[Callable[[], None]] = []
+# What is only known, or only worth telling, when the process is about to leave.
+before_the_end: list[Callable[[], None]] = []
 
 
 def record(
@@ -87,7 +91,7 @@ def flush(*, wait: bool = False) -> None:
         process.flushing.release()
 
 
-def fact(name: str, **fields: Any) -> None:
+def fact(name: str, /, **fields: Any) -> None:
     process = here
     if process.off or process.silent:
         return
@@ -157,8 +161,17 @@ def _notice_the_end_of_a_multiprocessing_child() -> None:
     Finalize(None, _flush_at_exit, exitpriority=-1)
 
 
-def _flush_at_exit() -> None:
+def last_words() -> None:
+    for tell in before_the_end:
+        try:
+            tell()
+        except Exception as error:
+            problem(f"the last words: {error!r}")
     flush(wait=True)
+
+
+def _flush_at_exit() -> None:
+    last_words()
 
 
 def _start_afresh_after_fork() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from _vtune_hooks import ending, recorder
 from _vtune_hooks.attached import Attached
 from _vtune_hooks.identity import place_of_caller
+from _vtune_hooks.moments import moments
 
 _now = time.monotonic
 
@@ -44,7 +45,8 @@ def placed(module: ModuleType) -> None:
     register(after_step)
 
 
-def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+def after_step(optimizer: Any, args: Any, kwargs: Any, *, left_out: bool = False) -> None:
+    """`left_out`: by a gradient scaler, which did not call it. The iteration is one all the same."""
     ended = _now()
     if recorder.here.silent:
         return
@@ -54,7 +56,12 @@ def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
             seen = _meet(optimizer)
         number = seen.steps
         seen.steps = number + 1
-        flags = recorder.MAIN_THREAD if recorder.is_main_thread() else 0
+        moments.steps += 1
+        flags = recorder.LEFT_OUT if left_out else 0
+        if recorder.is_main_thread():
+            flags |= recorder.MAIN_THREAD
+            if moments.active or ended >= moments.look_s:
+                moments.stepped(seen, ended, args, kwargs)
         recorder.record(recorder.STEP, flags, seen.number, 0, number, 0.0, ended, 0.0, 0, 0)
         asked_to_end = ending.is_asked(ended)
     except Exception as error:
@@ -67,6 +74,11 @@ def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 # Dynamo reads this name: a compiled step calls the hook instead of tracing it.
 after_step._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def counted() -> int:
+    """Steps of all optimizers so far."""
+    return moments.steps
 
 
 def _meet(optimizer: Any) -> OptimizerSeen:

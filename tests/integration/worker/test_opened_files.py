@@ -1,0 +1,50 @@
+"""Counting a worker's files in real loaders, and that the training is none the wiser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LOADED = 1
+
+
+def prepared(tmp_path: Path) -> Path:
+    import numpy as np
+
+    folder = tmp_path / "data"
+    folder.mkdir()
+    np.save(folder / "volume.npy", np.ones(3, dtype=np.float32))
+    (folder / "label.txt").write_text("2.0")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, method: str, tmp_path: Path) -> None:
+    plain, watched = both("opening.py", prepared(tmp_path), "--start-method", method)
+    assert watched.said == plain.said
+    assert watched.exit_code == 0, watched.stderr
+    loaded = watched.records(LOADED)
+    assert len(loaded) == 6
+    # Two samples with three files each; at first a worker (its queue's thread, too) also opens the modules it imports.
+    assert {max((one.index, one.n2) for one in loaded if one.pid == pid)[1] for pid in {one.pid for one in loaded}} == {
+        6
+    }
+    assert all(one.n2 >= 6 for one in loaded)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_not_there_fails_in_the_same_words(both: Any, tmp_path: Path) -> None:
+    # With several workers torch's own traceback depends on which of them was first.
+    plain, watched = both("opening.py", prepared(tmp_path), "--fail", "--workers", 1)
+    assert watched.said == plain.said
+    assert watched.exit_code == 1 and "FileNotFoundError" in watched.stderr
+
+
+@pytest.mark.slow
+def test_without_workers_nothing_is_counted(both: Any, tmp_path: Path) -> None:
+    plain, watched = both("opening.py", prepared(tmp_path), "--workers", 0)
+    assert watched.said == plain.said
+    assert watched.records(LOADED) == []

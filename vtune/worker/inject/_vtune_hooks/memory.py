@@ -1,0 +1,291 @@
+"""What the device's allocator held at most: whatever the script resets, and without the script noticing our own resets.
+
+`kept` are the peaks before any reset; `erased` are those that we reset away, and that the script must still be told.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from _vtune_hooks import devices, recorder
+from _vtune_hooks.devices import ORIGINAL, Device
+from _vtune_hooks.frames import leave_out_of_traceback, unseen
+
+ALLOCATED, RESERVED = "allocated_bytes.all", "reserved_bytes.all"
+# Asking the driver how much of the device is free takes its lock: rarely.
+OUTSIDE_EVERY_S = 10.0
+TELL_EVERY_S = 1.0
+
+
+class _State:
+    def __init__(self) -> None:
+        self.device: Device | None = None
+        self.kept: dict[int, dict[str, int]] = {}
+        self.erased: dict[int, dict[str, int]] = {}
+        # Taken at our own resets; looked through only when somebody wants to know.
+        self.snapshots: dict[int, list[Any]] = {}
+        self.told: dict[int, dict[str, Any]] = {}
+        self.outside: dict[int, int | None] = {}
+        self.looked_s = self.swept_s = self.outside_s = -1e9
+
+
+_state = _State()
+
+
+def _start_afresh() -> None:
+    global _state
+    _state = _State()
+
+
+recorder.in_each_child.append(_start_afresh)
+
+
+def placed(module: Any) -> None:
+    """After one of torch's memory modules has run, so that names imported from it are ours already."""
+    watch(module)
+
+
+def watch(module: Any) -> None:
+    for name, wrap in _WRAPPED.items():
+        function = getattr(module, name, None)
+        if callable(function) and not hasattr(function, ORIGINAL):
+            wrapper = wrap(function)
+            setattr(wrapper, ORIGINAL, function)
+            try:
+                wrapper.__signature__ = inspect.signature(function)
+            except (TypeError, ValueError):
+                pass
+            setattr(module, name, wrapper)
+
+
+def use(device: Device) -> None:
+    """From now on; its functions may have been made after torch was imported."""
+    _state.device = device
+    watch(device.module)
+    if device.stats is None:
+        devices.unknown("memory", f"torch.{device.kind} has no memory_stats")
+        return
+    try:
+        device.stats(int(device.index_now()))
+    except Exception as error:
+        # An allocator of the training's own need not count.
+        device.stats = None
+        devices.unknown("memory", f"torch.{device.kind}.memory_stats fails: {error!r}")
+
+
+def is_used(device: Device) -> bool:
+    """A device that was opened and holds nothing computes nothing. Where nobody counts, it may."""
+    if device.stats is None:
+        return True
+    return any(peaks(device.stats(index)).get(f"{ALLOCATED}.peak") for index in range(device.count()))
+
+
+def cut(index: int) -> int | None:
+    """Most that was allocated since the last cut; the allocator counts anew from here on."""
+    device = _state.device
+    if device is None or device.stats is None or device.reset_peaks is None:
+        return None
+    stats = device.stats(index)
+    _state.snapshots.setdefault(index, []).append(stats)
+    device.reset_peaks(index)
+    return _number(stats, f"{ALLOCATED}.peak")
+
+
+def tell(now: float, step: int, *, all_of_them: bool) -> None:
+    """Of each device that this process uses: when something changed, at most once a second but for `all_of_them`."""
+    state, device = _state, _state.device
+    if device is None or device.stats is None:
+        return
+    state.looked_s = now
+    sweep = all_of_them or now - state.swept_s >= OUTSIDE_EVERY_S
+    if sweep:
+        state.swept_s = now
+    indices = range(device.count()) if sweep else sorted({*state.told, int(device.index_now())})
+    for index in indices:
+        stats = device.stats(index)
+        _keep(index, stats)
+        kept = state.kept[index]
+        if not kept.get(f"{ALLOCATED}.peak"):
+            continue
+        told = {
+            "allocated_peak": kept.get(f"{ALLOCATED}.peak"),
+            "reserved_peak": kept.get(f"{RESERVED}.peak"),
+            "allocated": _number(stats, f"{ALLOCATED}.current"),
+            "reserved": _number(stats, f"{RESERVED}.current"),
+            "retries": _number(stats, "num_alloc_retries"),
+            "ooms": _number(stats, "num_ooms"),
+        }
+        if index not in state.told:
+            devices.tell(device, index)
+        if sweep or index not in state.told:
+            state.outside[index] = _outside(device, index, told["reserved"])
+        told["outside"] = state.outside.get(index)
+        if told != state.told.get(index) or all_of_them:
+            state.told[index] = told
+            recorder.fact("memory", device=index, step=step, **told)
+
+
+def is_due(now: float) -> bool:
+    return now - _state.looked_s >= TELL_EVERY_S
+
+
+def peaks(stats: Any) -> dict[str, int]:
+    """The peaks among an allocator's counters, flat: `reserved_bytes.all.peak`."""
+    return {name: value for name, value in _flat(stats) if name.endswith(".peak")}
+
+
+def _outside(device: Device, index: int, reserved: int | None) -> int | None:
+    """Of the whole device, other processes included: whoever reads it must know whether there are any."""
+    try:
+        free, total = device.module.mem_get_info(index)
+        return None if reserved is None else max(0, int(total) - int(free) - reserved)
+    except Exception:
+        return None
+
+
+def _keep(index: int, stats: Any) -> None:
+    kept = _state.kept.setdefault(index, {})
+    for name, value in {**_erased(index), **peaks(stats)}.items():
+        kept[name] = max(value, kept.get(name, 0), _state.erased.get(index, {}).get(name, 0))
+
+
+def _erased(index: int) -> dict[str, int]:
+    """What the allocator would still call its peaks, had we not reset them."""
+    erased = _state.erased.setdefault(index, {})
+    for stats in _state.snapshots.pop(index, ()):
+        for name, value in peaks(stats).items():
+            erased[name] = max(value, erased.get(name, 0))
+    return erased
+
+
+def _resetting(original: Any) -> Any:
+    @unseen
+    @functools.wraps(original)
+    def reset_peak_memory_stats(*args: Any, **kwargs: Any) -> Any:
+        index = _before_a_reset(args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+        if index is not None:
+            _state.erased.pop(index, None)
+        return result
+
+    return reset_peak_memory_stats
+
+
+def _before_a_reset(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    if recorder.here.silent or recorder.here.off:
+        return None
+    try:
+        device = _state.device
+        if device is None:
+            device = devices.find()
+            if device is None:
+                return None
+            use(device)
+        index = _index_of(device, args, kwargs)
+        if index is not None and device.stats is not None:
+            _keep(index, device.stats(index))
+        return index
+    except Exception as error:
+        recorder.problem(f"before the peaks were reset: {error!r}")
+        return None
+
+
+def _reading(original: Any) -> Any:
+    """`memory_stats`, flat or nested."""
+
+    @unseen
+    @functools.wraps(original)
+    def memory_stats(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+        if _state.erased or _state.snapshots:
+            _with_erased(result, args, kwargs)
+        return result
+
+    return memory_stats
+
+
+def _reading_one(name: str) -> Any:
+    def wrap(original: Any) -> Any:
+        @unseen
+        @functools.wraps(original)
+        def max_memory(*args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                leave_out_of_traceback(error)
+                raise
+            if _state.erased or _state.snapshots:
+                seen = {name: result}
+                _with_erased(seen, args, kwargs)
+                result = seen[name]
+            return result
+
+        return max_memory
+
+    return wrap
+
+
+def _with_erased(stats: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        device = _state.device
+        index = None if device is None or recorder.here.silent else _index_of(device, args, kwargs)
+        if index is not None:
+            _raise_to(stats, _erased(index), "")
+    except Exception as error:
+        recorder.problem(f"the script's own view of the peaks: {error!r}")
+
+
+def _raise_to(stats: Any, at_least: dict[str, int], prefix: str) -> None:
+    for name, value in stats.items():
+        if isinstance(value, dict):
+            _raise_to(value, at_least, f"{prefix}{name}.")
+        elif value < at_least.get(prefix + name, value):
+            stats[name] = at_least[prefix + name]
+
+
+def _flat(stats: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
+    for name, value in stats.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _number(stats: Any, name: str) -> int | None:
+    if name in stats:
+        return int(stats[name])
+    found = stats
+    for part in name.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return None
+        found = found[part]
+    return int(found)
+
+
+def _index_of(device: Device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    asked = args[0] if args else next(iter(kwargs.values()), None)
+    if isinstance(asked, str):
+        asked = int(asked.rpartition(":")[2]) if ":" in asked else None
+    elif asked is not None and not isinstance(asked, int):
+        asked = asked.index
+    return int(device.index_now()) if asked is None else int(asked)
+
+
+_WRAPPED = {
+    "reset_peak_memory_stats": _resetting,
+    "memory_stats": _reading,
+    "memory_stats_as_nested_dict": _reading,
+    "max_memory_allocated": _reading_one(f"{ALLOCATED}.peak"),
+    "max_memory_reserved": _reading_one(f"{RESERVED}.peak"),
+}

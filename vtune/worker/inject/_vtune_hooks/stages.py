@@ -1,0 +1,281 @@
+"""The way of a batch through a step, in the few that are looked at closely: transfer, forward, loss, backward, step.
+
+Each mark says that the stage before it has ended: its host time, an event where there is a device, and the most that
+was allocated since the mark before. What does not fit the picture spoils the sample: it is thrown away, not mended.
+The device's part is not yet run on a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import Any
+
+from _vtune_hooks import compiling, devices, memory, precision, recorder
+from _vtune_hooks.device_clock import Clock
+from _vtune_hooks.frames import leave_out_of_traceback, unseen
+
+BEGIN, TRANSFER, FORWARD, LOSS, BACKWARD, STEP = range(6)
+# The first steps allocate, tune kernels, fill caches. A prime apart, because what is done every 2nd, 5th or 10th step
+# shall be neither in all samples nor in none. Twelve bring a mean's error below a third of the steps' own spread, and
+# the last is the 83rd: within a usual window.
+FIRST, EVERY, MOST = 5, 7, 12
+# A training that does not fit the picture so often never will.
+SPOILED_AT_MOST = 4
+# Micro-batches of one step: more marks than this cost more than they tell.
+MOST_MARKS = 200
+
+_now = time.monotonic
+
+
+class Mark:
+    def __init__(self, stage: int, host_s: float, event: Any, peak: int | None) -> None:
+        self.stage = stage
+        self.host_s = host_s
+        self.event = event
+        self.peak = peak
+
+
+class Stages:
+    def __init__(self) -> None:
+        self.taken = 0
+        self.spoiled = 0
+        self.over = False
+        # A sample is being taken.
+        self.open = False
+        self.clock: Clock | None = None
+        self.index = 0
+        self._marks: list[Mark] = []
+        # What ended last; FORWARD with `_inside` while the model runs.
+        self._at = BEGIN
+        self._inside: Any = None
+        self._backward_runs = False
+        self._again_without_batch = False
+        self._read_precision = False
+        self._pending: deque[tuple[int, int, list[Mark]]] = deque()
+
+    def is_wanted(self, number: int) -> bool:
+        return not self.over and number >= FIRST and (number - FIRST) % EVERY == 0
+
+    def begin(self, clock: Clock | None) -> None:
+        """A batch has come; the one before it, if any, led to nothing."""
+        self._close()
+        if compiling.compiled:
+            self.over = True
+            devices.unknown("stages", "torch.compile is used: watching its modules would make it compile again")
+            self._tell_precision(clock, None)
+            return
+        self.clock = clock
+        self.index = int(clock.device.index_now()) if clock is not None else 0
+        self._at, self._inside, self._backward_runs, self._again_without_batch = BEGIN, None, False, False
+        self._read_precision = False
+        self.open = True
+        # Before the mark: exchanging a method of a class with many subclasses takes some ten microseconds.
+        _watch_calls(self)
+        self._mark(BEGIN)
+
+    def batch_came(self) -> None:
+        """A further one of the same step."""
+        if self._at == BACKWARD and not self._backward_runs:
+            self._at = BEGIN
+            self._mark(BEGIN)
+        else:
+            self.spoil("a batch came between its forward and its backward")
+
+    def entering(self, module: Any) -> bool:
+        """True for the model itself, whose end shall be told."""
+        if self._backward_runs or not recorder.is_main_thread():
+            return False
+        if self._inside is not None:
+            if not self._read_precision and not module._modules:
+                self._look_at_precision(module)
+            return False
+        if not sys.modules["torch"].is_grad_enabled() or not any(p.requires_grad for p in module.parameters()):
+            return False
+        if self._at != FORWARD:
+            self._again_without_batch |= self._at == BACKWARD
+            self._mark(TRANSFER)
+        self._inside = module
+        if self._read_precision:
+            _leave_calls_alone()
+        elif not module._modules:
+            self._look_at_precision(module)
+        return True
+
+    def left(self) -> None:
+        self._inside = None
+        self._at = FORWARD
+        self._mark(FORWARD)
+        if self.open:
+            _watch_calls(self)
+
+    def backward_begins(self) -> None:
+        self._backward_runs = True
+        if self._inside is not None or self._at not in (FORWARD, BACKWARD):
+            self.spoil("a backward without a module's forward before it")
+        else:
+            self._mark(LOSS)
+
+    def backward_ended(self) -> None:
+        self._backward_runs = False
+        self._at = BACKWARD
+        self._mark(BACKWARD)
+
+    def stepped(self, number: int, *, is_last: bool, with_closure: bool) -> None:
+        if self._inside is not None or self._backward_runs or self._at not in (BACKWARD, STEP):
+            self.spoil("a step without a backward before it")
+        elif with_closure and self._again_without_batch:
+            self.spoil("an optimizer that runs the model several times within its step")
+        else:
+            self._at = STEP
+            self._mark(STEP)
+            if is_last and self.open:
+                self._finish(number)
+
+    def spoil(self, because: str) -> None:
+        if not self.open:
+            return
+        self._close()
+        self.spoiled += 1
+        if self.spoiled >= SPOILED_AT_MOST and self.taken == 0:
+            self.over = True
+            devices.unknown("stages", because)
+            self._tell_precision(self.clock, None)
+
+    def abandon(self) -> None:
+        """In a fork's child. The marks stay: destroying their events would ask a driver that the child cannot use."""
+        if self.open:
+            self.open = False
+            _leave_calls_alone()
+
+    def poll(self, now: float) -> None:
+        while self._pending:
+            number, index, marks = self._pending[0]
+            if self.clock is not None and not _has_passed(self.clock, marks):
+                return
+            self._pending.popleft()
+            self._write(number, index, marks, now)
+
+    def _write(self, number: int, index: int, marks: list[Mark], now: float) -> None:
+        first = marks[0].event
+        for mark in marks:
+            device_s, peak = -1.0, mark.peak
+            if first is not None:
+                device_s = 0.0 if mark is marks[0] else first.elapsed_time(mark.event) / 1e3
+            recorder.record(
+                recorder.STAGE,
+                recorder.MAIN_THREAD | (recorder.PEAK_KNOWN if peak is not None else 0),
+                0 if first is None else index + 1,
+                mark.stage,
+                number,
+                mark.host_s,
+                now,
+                device_s,
+                (peak or 0) & 0xFFFFFFFF,
+                (peak or 0) >> 32,
+            )
+        if self.clock is not None and first is not None:
+            self.clock.give_back(*(mark.event for mark in marks))
+
+    def _mark(self, stage: int) -> None:
+        if not self.open:
+            return
+        event, peak = None, None
+        if self.clock is not None:
+            event = self.clock.mark()
+            if event is None or int(self.clock.device.index_now()) != self.index or len(self._marks) >= MOST_MARKS:
+                self.spoil("a graph is being captured, the device changes within a step, or too many batches make one")
+                return
+        host_s = _now()
+        if self.clock is not None:
+            peak = memory.cut(self.index)
+        self._marks.append(Mark(stage, host_s, event, None if stage == BEGIN else peak))
+
+    def _look_at_precision(self, module: Any) -> None:
+        """In the first module that holds no other: an autocast that wraps only the forward is on by then."""
+        self._read_precision = True
+        self._tell_precision(self.clock, module)
+        # The modules below need not be watched: they run as without us.
+        _leave_calls_alone()
+
+    def _tell_precision(self, clock: Clock | None, module: Any) -> None:
+        precision.tell(clock.device.kind if clock is not None else "cpu", module)
+
+    def _finish(self, number: int) -> None:
+        marks, self._marks = self._marks, []
+        self._close()
+        self.taken += 1
+        self.over = self.taken >= MOST
+        self._pending.append((number, self.index, marks))
+
+    def _close(self) -> None:
+        if self.open:
+            self.open = False
+            self._marks = []
+            _leave_calls_alone()
+
+
+def _has_passed(clock: Clock, marks: list[Mark]) -> bool:
+    if marks[0].event is None:
+        return True
+    return not clock.device.is_capturing() and all(mark.event.query() for mark in marks)
+
+
+# Module.__call__ is exchanged, and not hooked with torch's global hooks: those put another frame under the user's
+# forward, so that a warning which points up the stack would name another line and be printed once more.
+_watching: list[Stages] = []
+_original: list[Any] = []
+
+
+def _watch_calls(stages: Stages) -> None:
+    owner = sys.modules["torch.nn.modules.module"].Module
+    _watching[:] = [stages]
+    current = vars(owner)["__call__"]
+    if current is not _calling:
+        _original[:] = [current]
+        owner.__call__ = _calling
+
+
+def _leave_calls_alone() -> None:
+    _watching.clear()
+    owner = sys.modules["torch.nn.modules.module"].Module
+    # Another one may have put its own in the place of ours; ours passes on whatever it gets.
+    if vars(owner)["__call__"] is _calling and _original:
+        owner.__call__ = _original[0]
+
+
+def _entering(module: Any) -> Stages | None:
+    if not _watching:
+        return None
+    stages = _watching[0]
+    try:
+        return stages if stages.open and stages.entering(module) else None
+    except Exception as error:
+        recorder.problem(f"a module that is called: {error!r}")
+        stages.spoil("a module could not be looked at")
+        return None
+
+
+def _left(stages: Stages) -> None:
+    try:
+        if stages.open:
+            stages.left()
+    except Exception as error:
+        recorder.problem(f"a module that was called: {error!r}")
+        stages.spoil("a module could not be looked at")
+
+
+@unseen
+def _calling(self: Any, *args: Any, **kwargs: Any) -> Any:
+    stages = _entering(self)
+    try:
+        result = _original[0](self, *args, **kwargs)
+    except BaseException as error:
+        leave_out_of_traceback(error)
+        if stages is not None:
+            stages.spoil("its forward raises an error")
+        raise
+    if stages is not None:
+        _left(stages)
+    return result
