@@ -192,9 +192,11 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
             "try vtune probe --set persistent_workers=true: starting workers anew is felt in so short an epoch"
         )
     if bottleneck == "host":
+        longest = max(measured.stages, key=lambda one: one.host_s, default=None)
+        where = f", most of all in the {longest.stage} stage ({seconds(longest.host_s)})" if longest is not None else ""
         lines.append(
-            "look at what the training does between its kernels: a loss or metric on the CPU, .item() or logging every"
-            " step; more workers cannot help"
+            f"look at what the training does between its kernels{where}: a loss or metric on the CPU, .item() or logging"
+            " every step; more workers cannot help"
         )
     if bottleneck == "transfer":
         if settings.get("pin_memory") is False:

@@ -45,7 +45,13 @@ def own_rate(clock: Path, steps: int) -> float:
     return sum(samples for _, samples in within) / sum(seconds for seconds, _ in within)
 
 
-@pytest.mark.parametrize("name", TRUTHS)
+# Each takes a real probe; the quick suite has the commonest and the one whose workers import everything anew.
+QUICK = ("plain", "spawn_workers")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TRUTHS]
+)
 def test_a_strangers_script_is_measured_and_left_as_it_is(tmp_path: Path, name: str) -> None:
     script, truth = SCRIPTS / f"{name}.py", TRUTHS[name]
     clock = tmp_path / "clock"

@@ -57,11 +57,14 @@ def test_a_slow_loader_is_a_gap_and_not_the_hosts_fault(probe: Callable[..., dic
     assert trial["device_gap_s"] == pytest.approx(0.031, rel=0.1)
     assert trial["data_wait_fraction"] > 0.5
     assert trial["host_fraction"] < 0.06
+    assert trial["bottleneck"] == "data"
 
 
 def test_a_loss_on_the_cpu_is_the_hosts_time_and_not_the_datas(probe: Callable[..., dict[str, Any]]) -> None:
     trial = probe("--cpu-loss", 0.08)
     assert trial["host_fraction"] == pytest.approx(0.08 / trial["step_time_s"]["mean"], abs=0.06)
     assert trial["data_wait_fraction"] < 0.05
+    assert trial["bottleneck"] == "host"
+    assert any("not validated here" in line for line in trial["why"])
     stages = {one["stage"]: one for one in trial["stages"]}
     assert stages["loss"]["host_s"] > 0.08 > 10 * stages["forward"]["host_s"]

@@ -3,7 +3,7 @@ from dataclasses import replace
 from support.records import a_record
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
-from vtune.domain.record import GpuUse, Projection, WorkerCost
+from vtune.domain.record import GpuUse, Projection, StageTime, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -86,6 +86,10 @@ ON_A_GPU = replace(MEASURED, data_wait_fraction=0.01, gpus=(GPU,), device_step_s
 def test_a_device_that_idles_while_the_main_process_works_is_host_bound_not_compute_bound() -> None:
     found = diagnose(replace(ON_A_GPU, host_fraction=0.7, transfer_fraction=0.05), MACHINE)
     assert found.bottleneck == "host" and "70%" in found.verdict
+    assert any(line.startswith("look at what the training does between its kernels:") for line in found.next)
+    stages = (StageTime(stage="forward", host_s=0.002), StageTime(stage="loss", host_s=0.08))
+    staged = diagnose(replace(ON_A_GPU, host_fraction=0.7, stages=stages), MACHINE)
+    assert any("in the loss stage (80 ms)" in line for line in staged.next)
     assert not any("--set workers" in line for line in found.next)
 
 
