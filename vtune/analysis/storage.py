@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 from typing import TypeVar
 
 from vtune.analysis.roles import Roles
@@ -64,15 +64,14 @@ def with_storage(
     slots = _slots(roles)
     earlier = [sample for sample in telemetry if sample.t_s < begin]
     uses = _uses(earlier, seen, {roles.pid: "main", **slots})
-    finished = _in_steps(roles.own_loads(loaded), regular)
+    loads = list(roles.own_loads(loaded))
     rows = [
-        _row(role, use, span, sum(b.files for b in finished if slots.get(b.pid) == role) if slots else None)
+        _row(role, use, span, _files_per_sample([one for one in loads if slots.get(one.pid) == role]))
         for role, use in uses.items()
     ]
     readers = [use for role, use in uses.items() if (role != "main") == bool(slots)]
-    batches = len(finished) if slots else sum(len(window.batches) for window in regular)
-    cold, cache = _cache(readers, batches)
-    return replace(measured, processes=tuple(rows), cold_fraction=cold, cache=cache)
+    batches = len(_in_steps(loads, regular)) if slots else sum(len(window.batches) for window in regular)
+    return _with_cache(replace(measured, processes=tuple(rows)), readers, batches)
 
 
 def storage_lines(measured: Measurement) -> list[str]:
@@ -91,7 +90,7 @@ def storage_lines(measured: Measurement) -> list[str]:
     readers = workers or main
     requested = _total(use.requested_bytes_per_s for use in readers)
     lines += _reading(measured, requested, _total(use.read_bytes_per_s for use in readers))
-    lines += _opening(measured, [use.files_opened for use in workers])
+    lines += _opening([use.files_per_sample for use in workers])
     return lines
 
 
@@ -113,14 +112,11 @@ def _reading(measured: Measurement, requested: float | None, read: float | None)
     return lines
 
 
-def _opening(measured: Measurement, opened: Sequence[int | None]) -> list[str]:
-    files = _total(opened)
-    if not files or not measured.effective_batch or not measured.steps_measured:
+def _opening(by_worker: Sequence[float | None]) -> list[str]:
+    known = [files for files in by_worker if files is not None]
+    if not known or fmean(known) < MANY_FILES_BY_SAMPLE:
         return []
-    by_sample = files * measured.ranks / (measured.steps_measured * measured.effective_batch)
-    if by_sample < MANY_FILES_BY_SAMPLE:
-        return []
-    return [f"{by_sample:.0f} files are opened for a sample: each costs a round trip where storage is far away"]
+    return [f"{fmean(known):.0f} files are opened for each sample: each costs a round trip where storage is far away"]
 
 
 def _slots(roles: Roles) -> dict[int, str]:
@@ -172,7 +168,7 @@ def _more(total: N | None, before: N | None, after: N | None) -> N | None:
     return None if total is None or before is None or after is None else total + after - before
 
 
-def _row(role: str, use: _Use, span: float, files: int | None) -> ProcessUse:
+def _row(role: str, use: _Use, span: float, files: float | None) -> ProcessUse:
     # A worker that is started anew each epoch is away in between: its bytes are spread over all of the window.
     over = span if role != "main" and use.bytes_over_s else use.bytes_over_s
     requested, read = use.requested_bytes, use.read_bytes
@@ -184,23 +180,34 @@ def _row(role: str, use: _Use, span: float, files: int | None) -> ProcessUse:
         queued_fraction=None if use.queued_s is None else min(1.0, use.queued_s / span),
         requested_bytes_per_s=requested / over if requested is not None and over > 0 else None,
         read_bytes_per_s=read / over if read is not None and over > 0 else None,
-        files_opened=None if role == "main" or unheard else files,
+        files_per_sample=None if role == "main" or unheard else files,
     )
 
 
-def _cache(readers: Sequence[_Use], batches: int) -> tuple[float | None, Cache]:
-    """Over all readers together, for what one brings in another finds. Unknown where read() is not how the data come
-    (mapped files, data in memory), and where the device's bytes are not counted (network, FUSE)."""
+def _with_cache(measured: Measurement, readers: Sequence[_Use], batches: int) -> Measurement:
+    """Over all readers together, for what one brings in another finds."""
     requested, read = _total(use.requested_bytes for use in readers), _total(use.read_bytes for use in readers)
-    if requested is None or read is None:
-        return None, "unknown"
-    if requested < max(LEAST_REQUESTED_BYTES, LEAST_REQUESTED_BY_BATCH * batches):
-        return None, "unknown"
-    if read > MAPPED_ABOVE * requested:
-        return None, "unknown"
+    because = None
+    if requested is None:
+        because = "the kernel does not let vtune see what the loader reads (/proc/PID/io)"
+    elif requested < max(LEAST_REQUESTED_BYTES, LEAST_REQUESTED_BY_BATCH * batches):
+        because = "the data do not come by read(): they are in memory, mapped, or made"
+    elif read is None:
+        because = "the kernel does not count what network mounts, FUSE and the like deliver"
+    elif read > MAPPED_ABOVE * requested:
+        because = "the device delivers far more than read() asks for: mapped files, or read-ahead"
+    if because is not None or requested is None or read is None:
+        return replace(measured, unknown={**measured.unknown, "cold_fraction": because or ""})
     # Read-ahead brings more than was asked for.
     cold = min(1.0, read / requested)
-    return cold, "warm" if cold < WARM_BELOW else "cold" if cold > COLD_ABOVE else "mixed"
+    cache: Cache = "warm" if cold < WARM_BELOW else "cold" if cold > COLD_ABOVE else "mixed"
+    return replace(measured, cold_fraction=cold, cache=cache)
+
+
+def _files_per_sample(loads: Iterable[BatchLoaded]) -> float | None:
+    """Of the few that were looked at, wherever they lie: a worker's second batch is part of the warm-up."""
+    seen = [(one.files, one.samples) for one in loads if one.files is not None and one.samples]
+    return sum(files for files, _ in seen) / sum(samples for _, samples in seen) if seen else None
 
 
 def _in_steps(loads: Iterable[BatchLoaded], regular: Sequence[StepWindow]) -> list[BatchLoaded]:

@@ -20,8 +20,8 @@ class BatchLoaded:
     finished_s: float
     cpu_s: float
     samples: int
-    # Files that Python code of this worker opened meanwhile.
-    files: int
+    # Files that Python code of this worker opened for it; only of a batch that was looked at closely.
+    files: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ Event = BatchLoaded | BatchDelivered | Backward | OptimizerStepped | DeviceStepp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A rare event of one process (hello, loader, pass, optimizer, override, end, problem)."""
+    """A rare event of one process, by name: docs/decisions/0002 and 0005 list them."""
 
     pid: int
     t_s: float
@@ -148,7 +148,6 @@ class GpuSample:
     # Names of what slows the clocks right now.
     throttled_by: tuple[str, ...] = ()
     pcie_to_device_bytes_per_s: float | None = None
-    pcie_from_device_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

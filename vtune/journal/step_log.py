@@ -128,7 +128,7 @@ def _events(pid: int, text: bytes) -> Iterable[Event]:
                     finished_s=b,
                     cpu_s=c,
                     samples=n1,
-                    files=n2,
+                    files=n2 - 1 if n2 else None,
                 )
             case 2:
                 yield BatchDelivered(

@@ -112,15 +112,12 @@ def test_running_out_of_memory_is_told_with_the_last_words(both: Any) -> None:
     assert watched.facts("memory")[-1]["ooms"] == 1
 
 
-@pytest.mark.parametrize(("fused", "left_out"), [(False, 3), (True, 0)])
-def test_steps_that_a_scaler_leaves_out_are_counted_and_are_iterations(both: Any, fused: bool, left_out: int) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_steps_that_a_scaler_leaves_out_are_counted_and_are_iterations(both: Any, fused: bool) -> None:
     plain, watched = both("scaled.py", *(["--fused"] if fused else []))
     unchanged(plain, watched)
     assert watched.facts("scaler")[-1]["skipped"] == 3
-    steps = watched.records(STEP)
-    assert [step.index for step in steps] == list(range(30))
-    # A fused optimizer is called, and leaves the parameters alone by itself.
-    assert sum(bool(step.flags & 8) for step in steps) == left_out
+    assert [step.index for step in watched.records(STEP)] == list(range(30))
     precision = watched.facts("precision")[-1]
     assert (precision["autocast"], precision["autocast_dtype"]) == (True, "bfloat16")
     assert precision["parameters"] == "float32" and precision["matmul"] == "highest"

@@ -65,6 +65,6 @@ def test_a_loss_on_the_cpu_is_the_hosts_time_and_not_the_datas(probe: Callable[.
     assert trial["host_fraction"] == pytest.approx(0.08 / trial["step_time_s"]["mean"], abs=0.06)
     assert trial["data_wait_fraction"] < 0.05
     assert trial["bottleneck"] == "host"
-    assert any("not validated here" in line for line in trial["why"])
+    assert any("not validated here" in note for note in trial["notes"])
     stages = {one["stage"]: one for one in trial["stages"]}
     assert stages["loss"]["host_s"] > 0.08 > 10 * stages["forward"]["host_s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,27 @@ def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, met
     plain, watched = both("opening.py", prepared(tmp_path), "--start-method", method)
     assert watched.said == plain.said
     assert watched.exit_code == 0, watched.stderr
+    assert plain.stderr.count("line buffering") >= 1
     loaded = watched.records(LOADED)
-    assert len(loaded) == 6
-    # Two samples with three files each; at first a worker (its queue's thread, too) also opens the modules it imports.
-    assert {max((one.index, one.n2) for one in loaded if one.pid == pid)[1] for pid in {one.pid for one in loaded}} == {
-        6
-    }
-    assert all(one.n2 >= 6 for one in loaded)
+    # Two samples with three files each, in the second batch of each worker.
+    assert sorted((one.index, one.n2) for one in loaded) == [(0, 0), (1, 0), (2, 7), (3, 7), (4, 0), (5, 0)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--strict",), ("--asks",), ("--threads",)], ids=str)
+def test_nobody_sees_the_look(both: Any, options: tuple[str, ...], tmp_path: Path) -> None:
+    plain, watched = both("opening.py", prepared(tmp_path), *options)
+    assert watched.said == plain.said
+    assert watched.exit_code == 0, watched.stderr
+    # Who asks, or reads in threads of its own, is not counted.
+    assert {one.n2 for one in watched.records(LOADED)} == ({0, 7} if options == ("--strict",) else {0})
+
+
+@pytest.mark.slow
+def test_a_warning_about_encodings_stays_at_its_line(both: Any, tmp_path: Path) -> None:
+    plain, watched = both("opening.py", prepared(tmp_path), command=(sys.executable, "-X", "warn_default_encoding"))
+    assert watched.said == plain.said
+    assert "EncodingWarning" in plain.stderr
 
 
 @pytest.mark.slow

@@ -33,15 +33,16 @@ def look(t: float, *processes: ProcessSample, cached: int | None = None) -> Tele
     )  # fmt: skip
 
 
-def training(folder: Path, *, workers: int = 2, steps: int = 60, files: int = 0) -> TrialWriter:
-    """One step a second, from 1 s on; each worker makes every other batch of two samples."""
+def training(folder: Path, *, workers: int = 2, steps: int = 60, files: int | None = 0) -> TrialWriter:
+    """One step a second, from 1 s on; each worker makes every other batch of two samples. Its second is looked at."""
     writer = TrialWriter(folder)
     writer.hello()
     writer.loader()
     pids = writer.begin_pass(workers=workers)
     for j in range(steps):
         if pids:
-            writer.record(1, pids[j % workers], 0, j % workers, index=j, a=j, b=j + 0.5, c=0.1, n1=2, n2=files)
+            told = files + 1 if files is not None and workers <= j < 2 * workers else 0
+            writer.record(1, pids[j % workers], 0, j % workers, index=j, a=j, b=j + 0.5, c=0.1, n1=2, n2=told)
         writer.deliver(j, j + 0.6, j)
         writer.step(j + 1.0)
     return writer
@@ -127,7 +128,7 @@ def test_without_workers_the_main_process_reads(tmp_path: Path) -> None:
     found = measured(training(tmp_path, workers=0), telemetry)
     (main,) = found.processes
     assert main.requested_bytes_per_s == pytest.approx(20 * MB)
-    assert main.files_opened is None
+    assert main.files_per_sample is None
     assert found.cache == "warm"
 
 
@@ -172,17 +173,27 @@ def test_a_number_given_to_a_later_process_does_not_count_backwards(tmp_path: Pa
     assert found.processes[1].cpu_fraction == pytest.approx(0.5, rel=0.05)
 
 
-def test_opened_files_are_those_of_the_measured_batches(tmp_path: Path) -> None:
+def test_files_are_counted_by_sample_in_the_batches_that_were_looked_at(tmp_path: Path) -> None:
     found = measured(training(tmp_path, files=12), steadily(requested=MB, read=0))
-    assert found.processes[0].files_opened is None
-    opened = sum(use.files_opened or 0 for use in found.processes)
-    assert opened == pytest.approx(12 * found.steps_measured, abs=12)
-    assert "6 files are opened for a sample" in " ".join(storage_lines(found))
+    assert [use.files_per_sample for use in found.processes] == [None, 6.0, 6.0]
+    assert "6 files are opened for each sample" in " ".join(storage_lines(found))
+
+
+def test_where_no_batch_was_looked_at_nothing_is_said_of_files(tmp_path: Path) -> None:
+    found = measured(training(tmp_path, files=None), steadily(requested=100))
+    assert [use.files_per_sample for use in found.processes] == [None, None, None]
 
 
 def test_who_reads_without_opening_in_python_is_not_said_to_open_nothing(tmp_path: Path) -> None:
-    assert measured(training(tmp_path), steadily(requested=MB)).processes[1].files_opened is None
-    assert measured(training(tmp_path), steadily(requested=100)).processes[1].files_opened == 0
+    assert measured(training(tmp_path), steadily(requested=MB)).processes[1].files_per_sample is None
+    assert measured(training(tmp_path), steadily(requested=100)).processes[1].files_per_sample == 0
+
+
+def test_one_worker_that_could_not_be_looked_at_does_not_hide_what_the_others_open() -> None:
+    assert said(use("worker 0", files_per_sample=12.0), use("worker 1"), use("worker 2", files_per_sample=14.0)) == [
+        "13 files are opened for each sample: each costs a round trip where storage is far away"
+    ]
+    assert said(use("worker 0", files_per_sample=1.0)) == []
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2])

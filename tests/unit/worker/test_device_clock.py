@@ -330,6 +330,7 @@ def stepped(moments: Any, seen: Any) -> None:
 def test_a_child_forked_within_a_closer_look_calls_its_modules_as_without_us(
     recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from _vtune_hooks import module_calls
     from _vtune_hooks.moments import Moments
 
     class Module:
@@ -337,7 +338,7 @@ def test_a_child_forked_within_a_closer_look_calls_its_modules_as_without_us(
             return "called"
 
     plain = vars(Module)["__call__"]
-    monkeypatch.setitem(sys.modules, "torch.nn.modules.module", SimpleNamespace(Module=Module))
+    monkeypatch.setattr(module_calls, "_of_modules", [module_calls.Calls(Module)])
     moments = Moments()
     moments._stages.begin(None)
     assert vars(Module)["__call__"] is not plain

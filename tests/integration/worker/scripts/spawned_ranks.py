@@ -1,6 +1,7 @@
 """torch.multiprocessing starts two processes that train; by fork or by spawn, as the argument says."""
 
 import sys
+import tempfile
 
 import torch
 import torch.multiprocessing as mp
@@ -23,7 +24,7 @@ def train(rank: int, folder: str) -> None:
 
 
 def main() -> None:
-    method, folder = sys.argv[1:]
+    method, folder = sys.argv[1], tempfile.mkdtemp(dir=sys.argv[2])
     mp.start_processes(train, args=(folder,), nprocs=2, start_method=method)
     for rank in range(2):
         with open(f"{folder}/rank{rank}.txt") as file:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import frames, recorder
+from _vtune_hooks import frames, module_calls, recorder
 
 # Filled with the first thing that the training has compiled.
 compiled: list[bool] = []
@@ -23,6 +23,9 @@ def placed(module: ModuleType) -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     names = [name[:-3] for name in sorted(os.listdir(here)) if name.endswith(".py") and name != "__init__.py"]
     frames.skip_in_compiler(skip, [importlib.import_module("_vtune_hooks." + name) for name in names])
+    calls = module_calls.of_modules()
+    if calls is not None:
+        calls.not_known_to(sys.modules.get("torch._dynamo.utils"))
     _notice_compiling(module)
 
 
@@ -34,15 +37,9 @@ def _notice_compiling(module: ModuleType) -> None:
         compiled.append(True)
         return
 
-    @frames.unseen
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not compiled:
-            compiled.append(True)
-        try:
-            original(self, *args, **kwargs)
-        except BaseException as error:
-            frames.leave_out_of_traceback(error)
-            raise
+    owner.__init__ = frames.around(original, before=_before_compiling)  # type: ignore[misc]
 
-    owner.__init__ = __init__  # type: ignore[misc]
+
+def _before_compiling(args: Any, kwargs: Any) -> None:
+    if not compiled:
+        compiled.append(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -25,6 +26,31 @@ def unseen(function: F) -> F:
     for skip in _skip:
         skip(function.__code__)
     return function
+
+
+def around(
+    original: Callable[..., Any],
+    *,
+    before: Callable[..., Any] | None = None,
+    after: Callable[..., Any] | None = None,
+) -> Any:
+    """Stands in for `original`; `after` gets the result, what `before` said and the arguments, and gives the result.
+
+    For what is called rarely: on the way of each batch and step it would add two calls.
+    """
+
+    @unseen
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        known = before(args, kwargs) if before is not None else None
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            leave_out_of_traceback(error)
+            raise
+        return result if after is None else after(result, known, args, kwargs)
+
+    return stand_in
 
 
 def leave_out_of_traceback(error: BaseException) -> None:

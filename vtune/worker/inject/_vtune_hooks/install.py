@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Imported module -> our module whose `placed(module)` hooks it. Ours are imported only then: most Pythons under a trial
 # never import torch and should not pay for it.
 TARGETS = {
+    "torch.nn.modules.module": "module_calls",
     "torch.optim.optimizer": "steps",
     "torch.autograd": "backwards",
     "torch.utils.data.dataloader": "loaders",

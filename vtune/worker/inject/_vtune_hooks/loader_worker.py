@@ -1,4 +1,4 @@
-"""Inside a loader's worker: when each batch was begun and finished, and nothing else."""
+"""Inside a loader's worker: when each batch was begun and finished, and what one of them opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import opened_files, recorder
+from _vtune_hooks import opened_files, passes, recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 NOT_A_BATCH = ("_IterableDatasetStopIteration", "ExceptionWrapper")
@@ -35,10 +35,10 @@ def _looping(original: Any, parameters: list[str]) -> Any:
     @unseen
     @functools.wraps(original)
     def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+        loading = None
         # In a thread, or called in some other way, it is left as it is.
         if threading.current_thread() is threading.main_thread() and len(args) > max(index_at, data_at, id_at):
             recorder.become_loader_worker()
-            opened_files.listen()
             watched = list(args)
             loading = Loading(args[id_at], args[index_at], args[data_at])
             watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
@@ -49,6 +49,8 @@ def _looping(original: Any, parameters: list[str]) -> Any:
             leave_out_of_traceback(error)
             raise
         finally:
+            if loading is not None:
+                loading.end_look()
             recorder.flush(wait=True)
 
     return _worker_loop
@@ -64,9 +66,23 @@ class Loading:
         self.resume = 0
         self.index: int | None = None
         self.samples = 0
-        self.opened = 0
         self.started = 0.0
         self.cpu = 0.0
+        self._begun = 0
+        self._look: opened_files.Look | None = None
+
+    def begin_look(self) -> None:
+        """In the second batch, of the loader's first pass where the workers are forked anew for each."""
+        self._begun += 1
+        if self._begun == 2 and not passes.is_again():
+            self._look = opened_files.look()
+
+    def end_look(self) -> int | None:
+        look, self._look = self._look, None
+        try:
+            return None if look is None else look.files()
+        except Exception:
+            return None
 
 
 class IndexQueue:
@@ -81,6 +97,7 @@ class IndexQueue:
     @unseen
     def get(self, *args: Any, **kwargs: Any) -> Any:
         loading = self._loading
+        loading.end_look()
         try:
             _flush_before_waiting(loading.index_queue)
             task = loading.index_queue.get(*args, **kwargs)
@@ -96,9 +113,9 @@ class IndexQueue:
                     asked = asked[0]
                 loading.index = index
                 loading.samples = len(asked) if type(asked) in (list, tuple) else 0
-                loading.opened = opened_files.mark()
                 loading.cpu = _cpu()
                 loading.started = _now()
+                loading.begin_look()
         elif type(task).__name__ == "_ResumeIteration":
             loading.resume += 1
         return task
@@ -114,6 +131,7 @@ class DataQueue:
     @unseen
     def put(self, result: Any, *args: Any, **kwargs: Any) -> Any:
         loading = self._loading
+        files = loading.end_look()
         finished, cpu = _now(), _cpu()
         if loading.index is not None and result[0] == loading.index:
             if not _is_no_batch(result[1]):
@@ -127,7 +145,7 @@ class DataQueue:
                     finished,
                     cpu - loading.cpu,
                     loading.samples,
-                    opened_files.opened_since(loading.opened),
+                    0 if files is None else files + 1,
                 )
             loading.index = None
         try:

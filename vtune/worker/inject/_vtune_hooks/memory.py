@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from _vtune_hooks import devices, recorder
 from _vtune_hooks.devices import ORIGINAL, Device
-from _vtune_hooks.frames import leave_out_of_traceback, unseen
+from _vtune_hooks.frames import around
 
 ALLOCATED, RESERVED = "allocated_bytes.all", "reserved_bytes.all"
 # Asking the driver how much of the device is free takes its lock: rarely.
@@ -162,20 +161,13 @@ def _erased(index: int) -> dict[str, int]:
 
 
 def _resetting(original: Any) -> Any:
-    @unseen
-    @functools.wraps(original)
-    def reset_peak_memory_stats(*args: Any, **kwargs: Any) -> Any:
-        index = _before_a_reset(args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            leave_out_of_traceback(error)
-            raise
-        if index is not None:
-            _state.erased.pop(index, None)
-        return result
+    return around(original, before=_before_a_reset, after=_after_a_reset)
 
-    return reset_peak_memory_stats
+
+def _after_a_reset(result: Any, index: int | None, args: Any, kwargs: Any) -> Any:
+    if index is not None:
+        _state.erased.pop(index, None)
+    return result
 
 
 def _before_a_reset(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
@@ -200,40 +192,22 @@ def _before_a_reset(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None
 def _reading(original: Any) -> Any:
     """`memory_stats`, flat or nested."""
 
-    @unseen
-    @functools.wraps(original)
-    def memory_stats(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            leave_out_of_traceback(error)
-            raise
+    def after(result: Any, _: None, args: Any, kwargs: Any) -> Any:
         if _state.erased or _state.snapshots:
             _with_erased(result, args, kwargs)
         return result
 
-    return memory_stats
+    return around(original, after=after)
 
 
 def _reading_one(name: str) -> Any:
-    def wrap(original: Any) -> Any:
-        @unseen
-        @functools.wraps(original)
-        def max_memory(*args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                leave_out_of_traceback(error)
-                raise
-            if _state.erased or _state.snapshots:
-                seen = {name: result}
-                _with_erased(seen, args, kwargs)
-                result = seen[name]
-            return result
+    def after(result: Any, _: None, args: Any, kwargs: Any) -> Any:
+        seen = {name: result}
+        if _state.erased or _state.snapshots:
+            _with_erased(seen, args, kwargs)
+        return seen[name]
 
-        return max_memory
-
-    return wrap
+    return lambda original: around(original, after=after)
 
 
 def _with_erased(stats: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

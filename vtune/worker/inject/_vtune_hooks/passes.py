@@ -60,6 +60,9 @@ keys = Keys()
 _seen: Attached[LoaderSeen] = Attached()
 _numbers: dict[str, int] = {}
 _counters = {"pass": 0, "iterator": 0}
+# Keys of the loaders that were iterated, and whether the one whose iterator was made last had been before.
+_iterated: set[str] = set()
+_again = [False]
 
 
 def _start_afresh() -> None:
@@ -95,6 +98,14 @@ def begin(iterator: Any, loader: Any) -> None:
     """A new iterator is being made."""
     found = Pass(iterator, loader, seen_of(loader), number=_next("iterator"), resume=0)
     iterator.__dict__[PASS] = found
+    key = found.seen.key
+    _again[0] = key in _iterated
+    _iterated.add(key)
+
+
+def is_again() -> bool:
+    """In a worker that is forked while its iterator is made: whether others made batches for this loader before."""
+    return _again[0]
 
 
 def begin_again(iterator: Any, loader: Any) -> None:

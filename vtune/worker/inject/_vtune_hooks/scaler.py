@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import time
 from types import ModuleType
 from typing import Any
 
 from _vtune_hooks import devices, recorder, steps
-from _vtune_hooks.frames import leave_out_of_traceback, unseen
+from _vtune_hooks.frames import around
 
 TELL_EVERY_S = 1.0
 
@@ -39,29 +38,23 @@ def placed(module: ModuleType) -> None:
     if not inspect.isfunction(original):
         recorder.problem("torch.amp has no GradScaler.step: left out steps are not seen")
         return
-    wrapper: Any = _stepping(original)
+    wrapper: Any = around(original, before=_before_a_step, after=_after_a_step)
     wrapper.__signature__ = inspect.signature(original)
     setattr(owner, "step", wrapper)  # noqa: B010
 
 
-def _stepping(original: Any) -> Any:
-    @unseen
-    @functools.wraps(original)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = steps.counted()
-        try:
-            result = original(self, *args, **kwargs)
-        except BaseException as error:
-            leave_out_of_traceback(error)
-            raise
-        if not recorder.here.silent:
-            left_out = _look(self, args[0] if args else kwargs.get("optimizer"), steps.counted() != before)
-            if left_out is not None:
-                # May end the training, as any other step.
-                steps.after_step(left_out, (), {}, left_out=True)
-        return result
+def _before_a_step(args: Any, kwargs: Any) -> int:
+    return steps.counted()
 
-    return step
+
+def _after_a_step(result: Any, before: int, args: Any, kwargs: Any) -> Any:
+    if not recorder.here.silent:
+        scaler, *rest = args or (kwargs.get("self"),)
+        left_out = _look(scaler, rest[0] if rest else kwargs.get("optimizer"), steps.counted() != before)
+        if left_out is not None:
+            # Not called, and an iteration all the same; it may end the training, as any other step.
+            steps.after_step(left_out, (), {})
+    return result
 
 
 def _look(scaler: Any, optimizer: Any, has_stepped: bool) -> Any:

@@ -12,9 +12,8 @@ import time
 from collections import deque
 from typing import Any
 
-from _vtune_hooks import compiling, devices, memory, precision, recorder
+from _vtune_hooks import compiling, devices, memory, module_calls, precision, recorder
 from _vtune_hooks.device_clock import Clock
-from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 BEGIN, TRANSFER, FORWARD, LOSS, BACKWARD, STEP = range(6)
 # The first steps allocate, tune kernels, fill caches. A prime apart, because what is done every 2nd, 5th or 10th step
@@ -61,18 +60,16 @@ class Stages:
     def begin(self, clock: Clock | None) -> None:
         """A batch has come; the one before it, if any, led to nothing."""
         self._close()
-        if compiling.compiled:
-            self.over = True
-            devices.unknown("stages", "torch.compile is used: watching its modules would make it compile again")
-            self._tell_precision(clock, None)
-            return
         self.clock = clock
+        if compiling.compiled:
+            self._give_up("torch.compile is used: watching its modules would make it compile again")
+            return
         self.index = int(clock.device.index_now()) if clock is not None else 0
         self._at, self._inside, self._backward_runs, self._again_without_batch = BEGIN, None, False, False
         self._read_precision = False
         self.open = True
-        # Before the mark: exchanging a method of a class with many subclasses takes some ten microseconds.
-        _watch_calls(self)
+        # Before the mark: what exchanging a method takes is no part of the step.
+        self._watch_calls()
         self._mark(BEGIN)
 
     def batch_came(self) -> None:
@@ -85,7 +82,7 @@ class Stages:
 
     def entering(self, module: Any) -> bool:
         """True for the model itself, whose end shall be told."""
-        if self._backward_runs or not recorder.is_main_thread():
+        if self._backward_runs:
             return False
         if self._inside is not None:
             if not self._read_precision and not module._modules:
@@ -98,7 +95,7 @@ class Stages:
             self._mark(TRANSFER)
         self._inside = module
         if self._read_precision:
-            _leave_calls_alone()
+            self._leave_calls_alone()
         elif not module._modules:
             self._look_at_precision(module)
         return True
@@ -108,7 +105,10 @@ class Stages:
         self._at = FORWARD
         self._mark(FORWARD)
         if self.open:
-            _watch_calls(self)
+            self._watch_calls()
+
+    def failed(self) -> None:
+        self.spoil("its forward raises an error")
 
     def backward_begins(self) -> None:
         self._backward_runs = True
@@ -139,15 +139,14 @@ class Stages:
         self._close()
         self.spoiled += 1
         if self.spoiled >= SPOILED_AT_MOST and self.taken == 0:
-            self.over = True
-            devices.unknown("stages", because)
-            self._tell_precision(self.clock, None)
+            self._give_up(because)
 
     def abandon(self) -> None:
         """In a fork's child. The marks stay: destroying their events would ask a driver that the child cannot use."""
-        if self.open:
-            self.open = False
-            _leave_calls_alone()
+        calls = module_calls.of_modules()
+        if self.open and calls is not None:
+            calls.leave_alone()
+        self.open = False
 
     def poll(self, now: float) -> None:
         while self._pending:
@@ -197,85 +196,50 @@ class Stages:
         self._read_precision = True
         self._tell_precision(self.clock, module)
         # The modules below need not be watched: they run as without us.
-        _leave_calls_alone()
+        self._leave_calls_alone()
 
     def _tell_precision(self, clock: Clock | None, module: Any) -> None:
         precision.tell(clock.device.kind if clock is not None else "cpu", module)
 
     def _finish(self, number: int) -> None:
         marks, self._marks = self._marks, []
-        self._close()
         self.taken += 1
-        self.over = self.taken >= MOST
+        self._close()
+        self.over = self.over or self.taken >= MOST
         self._pending.append((number, self.index, marks))
 
     def _close(self) -> None:
         if self.open:
             self.open = False
             self._marks = []
-            _leave_calls_alone()
+            self._leave_calls_alone()
+
+    def _watch_calls(self) -> None:
+        calls = module_calls.of_modules()
+        if calls is None or not calls.watch(self):
+            self._leave_calls_alone()
+
+    def _leave_calls_alone(self) -> None:
+        calls = module_calls.of_modules()
+        if calls is not None:
+            calls.leave_alone()
+        if calls is None or calls.is_lost:
+            name = "__call__" if calls is None else calls.name
+            self._give_up(f"the training replaces Module.{name} itself")
+
+    def _give_up(self, because: str) -> None:
+        if self.over:
+            return
+        self.over, self.open = True, False
+        self._marks = []
+        # What the samples before it told stays known.
+        if self.taken == 0:
+            devices.unknown("stages", because)
+        if not self._read_precision:
+            self._tell_precision(self.clock, None)
 
 
 def _has_passed(clock: Clock, marks: list[Mark]) -> bool:
     if marks[0].event is None:
         return True
     return not clock.device.is_capturing() and all(mark.event.query() for mark in marks)
-
-
-# Module.__call__ is exchanged, and not hooked with torch's global hooks: those put another frame under the user's
-# forward, so that a warning which points up the stack would name another line and be printed once more.
-_watching: list[Stages] = []
-_original: list[Any] = []
-
-
-def _watch_calls(stages: Stages) -> None:
-    owner = sys.modules["torch.nn.modules.module"].Module
-    _watching[:] = [stages]
-    current = vars(owner)["__call__"]
-    if current is not _calling:
-        _original[:] = [current]
-        owner.__call__ = _calling
-
-
-def _leave_calls_alone() -> None:
-    _watching.clear()
-    owner = sys.modules["torch.nn.modules.module"].Module
-    # Another one may have put its own in the place of ours; ours passes on whatever it gets.
-    if vars(owner)["__call__"] is _calling and _original:
-        owner.__call__ = _original[0]
-
-
-def _entering(module: Any) -> Stages | None:
-    if not _watching:
-        return None
-    stages = _watching[0]
-    try:
-        return stages if stages.open and stages.entering(module) else None
-    except Exception as error:
-        recorder.problem(f"a module that is called: {error!r}")
-        stages.spoil("a module could not be looked at")
-        return None
-
-
-def _left(stages: Stages) -> None:
-    try:
-        if stages.open:
-            stages.left()
-    except Exception as error:
-        recorder.problem(f"a module that was called: {error!r}")
-        stages.spoil("a module could not be looked at")
-
-
-@unseen
-def _calling(self: Any, *args: Any, **kwargs: Any) -> Any:
-    stages = _entering(self)
-    try:
-        result = _original[0](self, *args, **kwargs)
-    except BaseException as error:
-        leave_out_of_traceback(error)
-        if stages is not None:
-            stages.spoil("its forward raises an error")
-        raise
-    if stages is not None:
-        _left(stages)
-    return result

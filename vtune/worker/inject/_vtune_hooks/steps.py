@@ -45,8 +45,7 @@ def placed(module: ModuleType) -> None:
     register(after_step)
 
 
-def after_step(optimizer: Any, args: Any, kwargs: Any, *, left_out: bool = False) -> None:
-    """`left_out`: by a gradient scaler, which did not call it. The iteration is one all the same."""
+def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     ended = _now()
     if recorder.here.silent:
         return
@@ -57,9 +56,9 @@ def after_step(optimizer: Any, args: Any, kwargs: Any, *, left_out: bool = False
         number = seen.steps
         seen.steps = number + 1
         moments.steps += 1
-        flags = recorder.LEFT_OUT if left_out else 0
+        flags = 0
         if recorder.is_main_thread():
-            flags |= recorder.MAIN_THREAD
+            flags = recorder.MAIN_THREAD
             if moments.active or ended >= moments.look_s:
                 moments.stepped(seen, ended, args, kwargs)
         recorder.record(recorder.STEP, flags, seen.number, 0, number, 0.0, ended, 0.0, 0, 0)
