@@ -19,6 +19,7 @@ from vtune.execution.read import read_trial
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch, run_trial
 from vtune.execution.written import files_below, written_notes
+from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
@@ -66,6 +67,7 @@ def _keep(tuning: Tuning, record: TrialRecord) -> None:
 
 
 def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
+    tuning = replace(tuning, experiment=heeding(tuning.experiment, tuning.study.paths))
     if not needs_scout(proposal.settings, tuning.experiment):
         return _run(tuning, proposal, train_loader=None)
     study, watch = tuning.study, _watch(tuning, proposal)
@@ -96,6 +98,7 @@ def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> Tri
     before = files_below(cwd, results)
     outcome = run_trial(tuning.engine, spec, folder, _watch(tuning, proposal), tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder)
+    record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
     return replace(record, notes=(*record.notes, *notes))
 

@@ -49,7 +49,8 @@ def _section(experiment: Experiment) -> dict[str, Any]:
             }
             for binding in experiment.knobs
         },
-        "settings": dict(experiment.settings),
+        # Not the settings: what was set for a trial was for that trial, and going on without --set measures the
+        # training as it is.
     }
     return {key: value for key, value in section.items() if value not in (None, {})}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Workload
-from vtune.knobs.arguments import named_arguments
+from vtune.knobs.doubts import sure_arguments
 from vtune.knobs.keys import KeyPath
 
 OUTPUT = "output"
@@ -77,7 +77,7 @@ def redirected_output(workload: Workload, folder: Path) -> Redirection:
         else:
             changes[path] = places.instead_of(value, path[-1])
             notes.append(f"{dotted} points into the trial's folder instead of {value}")
-    for argument in named_arguments(workload.command):
+    for argument in sure_arguments(workload.command):
         name = argument.name.replace("-", "_").rpartition(".")[2]
         if name not in OUTPUT_NAMES and argument.name != "hydra.run.dir":
             continue

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtune.domain.experiment import PlannedRun
-from vtune.knobs.arguments import named_arguments
+from vtune.knobs.doubts import sure_arguments
 from vtune.knobs.keys import path_of, value_at
 
 EPOCHS = (
@@ -74,7 +74,7 @@ def _find(
     names: Sequence[str], command: Sequence[str], config: Mapping[str, Any] | None, config_name: str | None
 ) -> tuple[int | None, str | None]:
     # The last one wins, as in argparse.
-    for argument in reversed(list(named_arguments(command))):
+    for argument in reversed(list(sure_arguments(command))):
         if argument.name in names and argument.value.isascii() and argument.value.isdigit() and int(argument.value) > 0:
             return int(argument.value), f"{argument.typed} in the command"
     for dotted in names if config is not None else ():

@@ -91,6 +91,10 @@ class StudyPaths:
         return self.root / "scout.json"
 
     @property
+    def ignored_flags(self) -> Path:
+        return self.root / "ignored-flags.json"
+
+    @property
     def compile_cache(self) -> Path:
         return self.root / "compile-cache"
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtune.domain.effects import Scalar
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
-from vtune.knobs.arguments import FLAG, named_arguments, own_words, plain_name
+from vtune.knobs.arguments import FLAG, OVERRIDE, own_words, plain_name, what_runs
+from vtune.knobs.doubts import flag_doubt, list_doubt, override_doubt, place_doubt, section_doubt
 from vtune.knobs.other_loaders import of_another_loader
 from vtune.knobs.settings import FALSE, TRUE, parse_setting, shown
 
 # argparse takes a flag's beginning for it. That far into the last word no other common flag begins alike:
 # --num-wo is no --num-warmup-steps, --batch-si no --batch-sampler.
 LETTERS_OF_LAST_WORD = 2
-# --worker, but not --work: that may be a folder.
+# --worker may be --workers, or the number of one; --work is a folder.
 LETTERS_OF_ONLY_WORD = 5
 _SHORT = re.compile(r"-(?P<letter>[A-Za-z])(?P<glued>=?[0-9]+)?")
+# A key of a config in words: with a section or of several words, as `batch` alone may be anything.
+_NAME = re.compile(r"[A-Za-z]\w*[._][\w.]*")
 _NEGATED = re.compile(r"--?no[-_](?P<name>[A-Za-z][\w-]+)")
 
 
@@ -45,12 +48,15 @@ class UnclearFlag:
     value: Scalar = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Match:
     typed: str
-    position: int | None
-    prefix: str
-    text: str
+    # None: there is no word that holds the value.
+    position: int | None = None
+    prefix: str = ""
+    text: str = ""
+    # Why it may be something else than the knob.
+    doubt: str | None = None
 
 
 def find_flag(knob: Knob, command: Sequence[str]) -> Flag | UnclearFlag | None:
@@ -62,6 +68,8 @@ def find_flag(knob: Knob, command: Sequence[str]) -> Flag | UnclearFlag | None:
         named = " and ".join(dict.fromkeys(match.typed for match in matches))
         return UnclearFlag(why=f"the command names {knob.name} more than once ({named})")
     (match,) = matches
+    if match.doubt is not None:
+        return UnclearFlag(why=match.doubt)
     if match.position is None:
         return UnclearFlag(why=f"{match.typed} is a switch without a value", value=match.text == "true")
     try:
@@ -83,45 +91,79 @@ def _spelt_like(text: str, value: bool) -> str:
 
 
 def _matches(knob: Knob, command: Sequence[str]) -> Iterator[_Match]:
-    own, is_script = own_words(command)
-    for argument in named_arguments(command):
-        flag = argument.typed.startswith("-")
-        if argument.position in own and _means(knob, argument.name, abbreviated=flag):
-            switch = knob.kind == "bool" and argument.value.lower() not in TRUE + FALSE and not argument.prefix
-            if not switch:
-                yield _Match(argument.typed, argument.position, argument.prefix, argument.value)
+    own, by_python = own_words(command)
+    behind = what_runs(command).behind
     for at in own:
-        word = command[at]
-        following = command[at + 1] if at + 1 in own else None
-        if knob.kind == "bool":
-            yield from _switches(knob, word, following)
-        short = _SHORT.fullmatch(word)
-        # A launcher's or an unknown program's letters mean something else: make -j 4.
-        if short is None or not is_script or short["letter"] not in knob.flags:
-            continue
-        letter = f"-{short['letter']}"
-        if short["glued"]:
-            digits = short["glued"].lstrip("=")
-            yield _Match(letter, at, word[: len(word) - len(digits)], digits)
-        elif following is not None and not following.startswith("-"):
-            yield _Match(letter, at + 1, "", following)
+        for match in _matches_at(knob, command, own, at, by_python=by_python):
+            doubt = match.doubt or place_doubt(command, own, at, match.typed, behind)
+            yield replace(match, doubt=doubt)
+    # No options, but a launcher may hand them on.
+    rest = range(own.stop + 1, len(command))
+    for at in rest:
+        for match in _matches_at(knob, command, rest, at, by_python=by_python):
+            yield replace(match, doubt=f"{match.typed} of the command stands behind a bare --")
 
 
-def _switches(knob: Knob, word: str, following: str | None) -> Iterator[_Match]:
-    """--pin-memory without a value, and --no-pin-memory."""
-    negated = _NEGATED.fullmatch(word)
+def _matches_at(knob: Knob, command: Sequence[str], own: range, at: int, *, by_python: bool) -> Iterator[_Match]:
+    word = command[at]
+    following = command[at + 1] if at + 1 in own else None
+    # A launcher's or an unknown program's letters mean something else: make -j 4.
+    short = _SHORT.fullmatch(word) if by_python else None
+    negated = _NEGATED.fullmatch(word) if knob.kind == "bool" else None
+    flag, override = FLAG.fullmatch(word), OVERRIDE.fullmatch(word)
     if negated is not None:
         if _means(knob, plain_name(negated["name"]), abbreviated=True):
-            yield _Match(word, None, "", "false")
-        return
-    flag = FLAG.fullmatch(word)
-    if flag is None or flag["value"] is not None or not _means(knob, plain_name(flag["name"]), abbreviated=True):
-        return
-    if following is None or following.lower() not in TRUE + FALSE:
-        yield _Match(word, None, "", "true")
+            yield _Match(typed=word, text="false", doubt=flag_doubt(command, own, at))
+    elif short is not None and short["letter"] in knob.flags:
+        letter, doubt = f"-{short['letter']}", flag_doubt(command, own, at)
+        if short["glued"]:
+            digits = short["glued"].lstrip("=")
+            yield _Match(typed=letter, position=at, prefix=word[: len(word) - len(digits)], text=digits, doubt=doubt)
+        else:
+            yield _with_value_behind(command, own, at, letter, doubt)
+    elif flag is not None and _means(knob, plain_name(flag["name"]), abbreviated=True):
+        typed = word[: flag.end("name")]
+        doubt = _name_doubt(knob, typed, flag["name"]) or flag_doubt(command, own, at)
+        if flag["value"] is not None:
+            yield _Match(typed=typed, position=at, prefix=f"{typed}=", text=flag["value"][1:], doubt=doubt)
+        elif knob.kind == "bool" and (following is None or following.lower() not in TRUE + FALSE):
+            yield _Match(typed=word, text="true", doubt=doubt)
+        else:
+            yield _with_value_behind(command, own, at, word, doubt)
+    elif override is not None and _means(knob, override["name"]):
+        prefix = word[: override.start("value")]
+        typed = prefix[:-1]
+        doubt = _name_doubt(knob, typed, override["name"]) or override_doubt(command, own, at)
+        yield _Match(typed=typed, position=at, prefix=prefix, text=override["value"], doubt=doubt)
+    elif _is_pair(knob, word, following):
+        yield _Match(typed=word, doubt=f"{word} {following} of the command may set it by two words")
 
 
-def _means(knob: Knob, name: str, *, abbreviated: bool) -> bool:
+def _with_value_behind(command: Sequence[str], own: range, at: int, typed: str, doubt: str | None) -> _Match:
+    if at + 1 not in own or command[at + 1].startswith("-"):
+        return _Match(typed=typed, doubt=doubt or f"{typed} of the command has no value that can be replaced")
+    doubt = doubt or list_doubt(command, own, at + 1, typed)
+    return _Match(typed=typed, position=at + 1, text=command[at + 1], doubt=doubt)
+
+
+def _is_pair(knob: Knob, word: str, following: str | None) -> bool:
+    """`DATALOADER.NUM_WORKERS 4`, which overrides a config as name=value does."""
+    if following is None or not _NAME.fullmatch(word) or not _means(knob, word.lower()):
+        return False
+    try:
+        parse_setting(knob, following)
+    except UsageError:
+        return False
+    return True
+
+
+def _name_doubt(knob: Knob, typed: str, name: str) -> str | None:
+    if "." not in name and "_" not in plain_name(name) and not _means(knob, name):
+        return f"{typed} of the command may be an abbreviation, or another option"
+    return section_doubt(typed, name.split(".")[:-1], optimizer=knob.loader_option is None)
+
+
+def _means(knob: Knob, name: str, *, abbreviated: bool = False) -> bool:
     *sections, last = name.split(".")
     if any(map(of_another_loader, sections)):
         return False

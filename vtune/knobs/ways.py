@@ -51,6 +51,8 @@ def way_of(knob: Knob, experiment: Experiment) -> Way:
     bound = any(binding.name == knob.name and binding.key is not None for binding in experiment.knobs)
     flag = None if bound else find_flag(knob, experiment.workload.command)
     match flag:
+        case Flag() if flag.typed in experiment.ignored_flags:
+            return otherwise(because=f"{flag.typed} of the command did not reach the loader in an earlier trial")
         case Flag():
             return ThroughCommand(flag=flag)
         case UnclearFlag():

@@ -160,6 +160,57 @@ def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_inval
     assert "asked for workers=2" in ignored.json["trial"]["detail"]
 
 
+def test_a_word_that_may_be_a_strangers_is_said_to_be_left_alone_by_the_knobs_and_by_the_plan(here: Path) -> None:
+    command = ["--", sys.executable, "train.py", "--run-name", "workers=4"]
+    why = "workers=4 of the command may be the value of --run-name"
+    workers = by_name(vtune("knobs", "--json", *command, cwd=here))["workers"]
+    assert (workers["way"], workers["current"]) == ("hook", None) and workers["how"].endswith(why)
+    plan = vtune("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
+    assert plan["command"][1:] == ["train.py", "--run-name", "workers=4"] and plan["scout"]
+    assert plan["effects"] == [f"num_workers = 2 of the training's loader, from inside: {why}"]
+
+
+@pytest.mark.slow
+def test_another_runs_name_stays_as_it_is_and_the_hook_turns_the_loader(here: Path) -> None:
+    script = TRAINING.replace('"--num-workers", type=int', '"--run-name"')
+    script = script.replace("options.batch_size, num_workers=options.num_workers", "2, num_workers=1")
+    (here / "train.py").write_text(script.replace("model =", "print('run', options.run_name)\nmodel =", 1))
+    command = ["--", sys.executable, "train.py", "--run-name", "workers=4"]
+    said = vtune(
+        "probe", "--json", "--study", "s", "--steps", "20", "--set", "workers=2", "--results", "out", *command, cwd=here
+    )
+    assert said.code == 0, said.stderr
+    assert said.json["trial"]["settings"]["workers"] == 2
+    folders = [here / "out" / "s" / "scout", here / "out" / "s" / "trials" / "0001"]
+    for folder in folders:
+        assert json.loads((folder / "spec.json").read_text())["command"] == command[1:]
+        assert "run workers=4" in (folder / "stdout.log").read_text()
+    workers = by_name(vtune("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["workers"]
+    assert workers["current"] == 1 and workers["way"] == "hook"
+
+
+@pytest.mark.slow
+def test_a_flag_that_did_not_reach_the_loader_costs_one_trial_of_the_study_and_no_second(here: Path) -> None:
+    """-b is the beam of this training, not its batch."""
+    script = TRAINING.replace('"-b", "--batch-size"', '"-b", "--beam"').replace("options.batch_size", "2")
+    (here / "train.py").write_text(script)
+    command = ["--", sys.executable, "train.py", "--num-workers", "0", "-b", "3"]
+    options = ["--json", "--study", "s", "--steps", "20", "--results", "out", "--set"]
+    wrong = vtune("probe", *options, "batch_size=3", *command, cwd=here)
+    assert wrong.code == 5 and wrong.json["trial"]["status"] == "invalid"
+    assert "this study now turns batch_size from inside" in " ".join(wrong.json["next"])
+    way = by_name(vtune("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["batch_size"]
+    assert way["way"] == "hook" and "-b of the command did not reach the loader" in way["how"]
+    asked = vtune("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
+    assert asked["scout"] and asked["command"] == command[1:]
+    right = vtune("probe", *options, "batch_size=4", *command, cwd=here)
+    assert right.code == 0 and right.json["trial"]["settings"]["batch_size"] == 4
+    # With other words it is another question.
+    (here / "train.py").write_text(TRAINING)
+    asked = vtune("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
+    assert not asked["scout"] and asked["command"][-1] == "4"
+
+
 @pytest.mark.slow
 def test_what_a_scout_run_has_learnt_of_the_loader_is_shown_by_the_study_used_last(here: Path) -> None:
     (here / "train.py").write_text(TRAINING)

@@ -88,3 +88,16 @@ def test_trackers_are_off_or_local() -> None:
     env = tracker_env(FOLDER)
     assert env["WANDB_MODE"] == "disabled"
     assert env["MLFLOW_TRACKING_URI"] == f"file://{OUT}/mlruns"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py", "--run-name", "output_dir=x"),
+        ("env", "output_dir=x", "./train"),
+        ("python", "train.py", "--notes", "log_dir=x"),
+    ],
+)
+def test_a_word_that_may_be_another_flags_value_is_left_alone(command: tuple[str, ...], tmp_path: Path) -> None:
+    found = redirected_output(Workload(command=command, cwd=tmp_path), tmp_path)
+    assert found.command == command and not found.notes

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def turned(words: str, **settings: Scalar) -> str:
         ("python -m pkg.train -workers 4", {"workers": 1}, "python -m pkg.train -workers 1"),
         ("torchrun --nnodes 1 t.py -j 4 -b 256", {"workers": 2}, "torchrun --nnodes 1 t.py -j 2 -b 256"),
         ("python t.py -j4 -b=2", {"workers": 16, "batch_size": 4}, "python t.py -j16 -b=4"),
-        ("python t.py batch_size=8 +x.num_workers=2", {"workers": 4}, "python t.py batch_size=8 +x.num_workers=4"),
+        ("python t.py batch_size=8 +data.workers=2", {"workers": 4}, "python t.py batch_size=8 +data.workers=4"),
         ("python t.py --data.init_args.num_workers 2", {"workers": 3}, "python t.py --data.init_args.num_workers 3"),
         ("yolo train batch=16 workers=8", {"batch_size": 32}, "yolo train batch=32 workers=8"),
-        ("python t.py --batch-si 2 --worker 3", {"batch_size": 1, "workers": 4}, "python t.py --batch-si 1 --worker 4"),
+        ("python t.py --batch-si 2 --num-wo 3", {"batch_size": 1, "workers": 4}, "python t.py --batch-si 1 --num-wo 4"),
         ("python t.py --dataloader_pin_memory False", {"pin_memory": True}, "python t.py --dataloader_pin_memory True"),
         ("python t.py --persistent-workers=no", {"persistent_workers": True}, "python t.py --persistent-workers=yes"),
         ("python t.py pin_memory=1", {"pin_memory": False}, "python t.py pin_memory=0"),
@@ -94,6 +95,12 @@ def test_what_is_unclear_is_left_to_the_hook_even_where_a_key_maps() -> None:
     assert needs_scout({"workers": 8}, unclear)
     found = find_flag(knob_named("workers"), unclear.workload.command)
     assert isinstance(found, UnclearFlag) and "--workers and --num-workers" in found.why
+
+
+def test_a_flag_that_did_nothing_in_an_earlier_trial_is_left_to_the_hook_and_tells_no_current_value() -> None:
+    asked = replace(experiment("python t.py -b 4 --workers 2"), ignored_flags=frozenset(("-b",)))
+    assert needs_scout({"batch_size": 8}, asked) and not needs_scout({"workers": 4}, asked)
+    assert current_settings(asked) == {"workers": 2}
 
 
 def test_what_only_the_command_can_say_and_says_unclearly_is_refused_with_the_reason() -> None:

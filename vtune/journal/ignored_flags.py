@@ -1,0 +1,53 @@
+"""Flags that were turned and did not reach the loader: remembered, so that no second trial is lost to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from vtune.domain.experiment import Experiment
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
+from vtune.journal.files import dump_json
+from vtune.journal.fingerprint import fingerprint_of
+from vtune.journal.paths import StudyPaths
+from vtune.knobs.registry import KNOBS
+from vtune.knobs.ways import ThroughCommand, way_of
+
+
+def heeding(experiment: Experiment, study: StudyPaths) -> Experiment:
+    """With the flags that this study has learnt to leave alone, for this command, these scripts and this config."""
+    try:
+        answer: Mapping[str, Any] = json.loads(study.ignored_flags.read_text(encoding="utf-8"))
+        if answer["question"] != fingerprint_of(experiment):
+            return experiment
+        return replace(experiment, ignored_flags=frozenset(map(str, answer["flags"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return experiment
+
+
+def learnt_from(record: TrialRecord, experiment: Experiment, study: StudyPaths) -> TrialRecord:
+    """Of an invalid trial: which flags did not do what was asked. The record says what comes instead."""
+    if record.status is not TrialStatus.INVALID:
+        return record
+    ran_with = record.measurement.effective_settings
+    ignored: dict[str, str] = {}
+    for knob in KNOBS:
+        seen, way = ran_with.get(knob.name), way_of(knob, experiment)
+        # Without a loader option nothing else could turn it, and nothing tells what it ran with.
+        if knob.loader_option is None or not isinstance(way, ThroughCommand):
+            continue
+        # They differ only in what was asked, even where the flag had said the same before.
+        if seen is not None and seen != record.settings.get(knob.name):
+            ignored[knob.name] = way.flag.typed
+    if not ignored:
+        return record
+    flags = sorted(experiment.ignored_flags | set(ignored.values()))
+    dump_json(study.ignored_flags, {"question": fingerprint_of(experiment), "flags": flags})
+    again = tuple(
+        f"ask again: {typed} of the command did not reach the loader, so this study now turns {name} from inside"
+        for name, typed in ignored.items()
+    )
+    return replace(record, diagnosis=replace(record.diagnosis, next=again))
