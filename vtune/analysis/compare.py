@@ -1,4 +1,5 @@
-"""Two rates against each other: the ratio and its interval."""
+"""Two rates against each other: the ratio and its interval. One launch tells less of its settings than its own window
+says, so each interval is first made to hold what another launch would come to."""
 
 from __future__ import annotations
 
@@ -11,6 +12,13 @@ from vtune.domain.choice import Ratio
 
 # Half-width of a 95 % interval in standard errors.
 Z95 = 1.96
+# Two launches of the same thing differ by about this much on a quiet machine, whatever one window says.
+RUN_TO_RUN_SD = 0.015
+# What a launch may have lost to others, by the share of the cores that they kept busy: the rate without them may be
+# higher by up to a quarter of the share. Five launches of one training, whose setting could not matter, spread by a
+# standard deviation of 0.056 times the share (0.60 to 0.75) beyond their windows; by so few launches it may be as
+# much as 0.13 times (95 %, chi-square, 4 degrees of freedom), and 1.96 of those are a quarter.
+LOST_TO_OTHERS = 0.25
 # A factor of e^200 is as good as no bound, and still a number.
 MOST = 200.0
 
@@ -19,6 +27,21 @@ MOST = 200.0
 class Rate:
     value: float
     interval: tuple[float, float] | None
+
+
+def launched(rate: Rate, others_share: float = 0.0) -> Rate:
+    """With an interval for the settings rather than for this launch of them: never narrower than launches differ, and
+    reaching up where others were at work, since a disturbed rate is a lower bound. Downwards they add nothing."""
+    sides = _sides(rate)
+    if sides is None:
+        return rate
+    below, above = (max(side, Z95 * RUN_TO_RUN_SD) for side in sides)
+    above = math.hypot(above, lost_to_others(others_share))
+    return Rate(rate.value, (rate.value * math.exp(-below), rate.value * math.exp(min(MOST, above))))
+
+
+def lost_to_others(share: float) -> float:
+    return LOST_TO_OTHERS * min(1.0, max(0.0, share))
 
 
 def ratio_of(rate: Rate, to: Rate, *, widen: float = 1.0) -> Ratio:

@@ -8,18 +8,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from vtune.analysis.gpus import neighbour_computes
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow
 from vtune.domain.effects import Scalar
 from vtune.domain.events import DeviceStepped, Fact, StageEnded, StageName
 from vtune.domain.machine import bare_uuid
-from vtune.domain.record import GpuUse, Measurement, StageTime
+from vtune.domain.record import Measurement, StageTime
 
 STAGES: tuple[StageName, ...] = ("transfer", "forward", "loss", "backward", "step")
-# With a neighbour the driver's utilization is not the training's alone: one that keeps the device busy for this many
-# percent of the time, or, where nobody tells, one that holds what a context that computes does, and a desktop does not.
-NEIGHBOUR_COMPUTES = 2.0
-NEIGHBOUR_BYTES = 256 * 2**20
 # Without the driver's word only a part of the device's idle time can be proven: below this it says nothing.
 WORTH_PROVING = 0.05
 
@@ -92,16 +89,10 @@ def _idle_share(measured: Measurement, facts: Sequence[Fact], roles: Roles) -> f
         # An early torch does not tell the UUID; with one device there is nothing to mistake.
         used = list(measured.gpus)
     shares = [gpu.util_mean for gpu in used]
-    if not shares or any(_has_neighbours(gpu) for gpu in used):
+    if not shares or any(neighbour_computes(gpu) for gpu in used):
         return None
     known = [share for share in shares if share is not None]
     return 1 - sum(known) / len(known) / 100 if len(known) == len(shares) else None
-
-
-def _has_neighbours(gpu: GpuUse) -> bool:
-    if gpu.others_util_mean is not None:
-        return gpu.others_util_mean >= NEIGHBOUR_COMPUTES
-    return (gpu.others_peak_bytes or 0) > NEIGHBOUR_BYTES
 
 
 def _by_window(

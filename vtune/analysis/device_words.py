@@ -5,8 +5,6 @@ from __future__ import annotations
 from vtune.domain.numbers import bytes_, seconds
 from vtune.domain.record import GpuUse, Measurement
 
-# Another tenant with this much of a device computes there, or did: the desktop's share is smaller.
-TENANT_BYTES = 512 * 2**20
 # Clocks that were held down in fewer of the samples than this explain nothing.
 OFTEN = 0.1
 # Shares of the time that are worth a sentence.
@@ -20,14 +18,12 @@ def hidden_host(measured: Measurement) -> bool:
     return bool(measured.gpus or measured.device_step_s is not None) and measured.host_fraction is None
 
 
-def device_lines(measured: Measurement, *, validated: bool) -> list[str]:
+def device_lines(measured: Measurement) -> list[str]:
     lines = [*_timeline(measured), *_memory(measured)]
     for gpu in measured.gpus:
         lines += _one(gpu)
     if measured.skipped_steps:
         lines.append(f"{measured.skipped_steps} optimizer steps were left out by the gradient scaler (infinities)")
-    if measured.gpus and not validated:
-        lines.append("what is said of the GPU is not validated here: vtune doctor --selftest proves it on this machine")
     return lines
 
 
@@ -35,8 +31,11 @@ def _timeline(measured: Measurement) -> list[str]:
     lines = []
     if measured.device_step_s is not None:
         gap = measured.device_gap_s
-        idle = f", then {seconds(gap)} without work" if gap else ""
-        lines.append(f"on the device's clock a step takes {seconds(measured.device_step_s)}{idle}")
+        idle = f", and {seconds(gap)} more until the next" if gap else ""
+        lines.append(
+            f"on the device's clock {seconds(measured.device_step_s)} pass from a batch's coming to the end of its"
+            f" step, its own idling included{idle}"
+        )
     for share, what in (
         (measured.host_fraction, "for the main process"),
         (measured.transfer_fraction, "for its batch"),
@@ -59,7 +58,8 @@ def _memory(measured: Measurement) -> list[str]:
     peaks = [stage for stage in measured.stages if stage.peak_bytes is not None]
     if peaks:
         largest = max(peaks, key=lambda stage: stage.peak_bytes or 0)
-        lines.append(f"VRAM is fullest in the {largest.stage} stage: {bytes_(largest.peak_bytes)}")
+        most = bytes_(largest.peak_bytes)
+        lines.append(f"tensors fill most VRAM in the {largest.stage} stage: {most}, the context and its reserves apart")
     if measured.alloc_retries:
         lines.append(
             f"the allocator ran out of room {measured.alloc_retries} times and had to start over: VRAM is full"
@@ -72,6 +72,4 @@ def _one(gpu: GpuUse) -> list[str]:
     for reason, share in gpu.throttled.items():
         if share >= OFTEN:
             lines.append(f"{name}: clocks held down by {reason} in {share:.0%} of the samples")
-    if gpu.others_peak_bytes and gpu.others_peak_bytes >= TENANT_BYTES:
-        lines.append(f"{name}: others hold {bytes_(gpu.others_peak_bytes)} of it; if they compute, the rate is too low")
     return lines

@@ -18,6 +18,8 @@ CORES_FULL = 0.9
 # Workers that compute in less than half of their time wait for something; most of their bytes came from the device.
 WAITS_FOR_FILES = 0.5
 MOSTLY_COLD = 0.5
+# A process that waits for a core for this share of the time would wait longer beside one more.
+QUEUED_MUCH = 0.25
 # However little a worker computes, its queues and copies cost something.
 MOST_WAITING = 0.1
 # A gain below this is noise and not worth a word.
@@ -43,7 +45,7 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
         verdict=_verdict(measured, bottleneck, wait, headroom),
         why=(
             *_why(measured, machine),
-            *device_lines(measured, validated=machine.gpu_validated),
+            *device_lines(measured),
             *storage_lines(measured),
         ),
         next=tuple(_next(measured, bottleneck, machine)),
@@ -173,6 +175,12 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     return lines
 
 
+def _cores_are_short(measured: Measurement) -> bool:
+    """Workers that wait for a core would take it from each other, or from the training."""
+    queued = [use.queued_fraction for use in measured.processes if use.queued_fraction is not None]
+    return max(queued, default=0.0) >= QUEUED_MUCH
+
+
 def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> list[str]:
     settings = measured.effective_settings
     workers, prefetch = settings.get("workers"), settings.get("prefetch_factor")
@@ -181,7 +189,12 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
     lines = []
     if waits_in_steps and isinstance(workers, int):
         more = min(max(1, workers * 2), _useful_workers(measured, machine))
-        if more > workers:
+        if more > workers and _cores_are_short(measured):
+            lines.append(
+                f"the cores are the limit ({machine.cores:g}), its processes wait for one: make a sample cheaper, or"
+                " give it more cores"
+            )
+        elif more > workers:
             lines.append(f"try {more} workers: vtune probe --set workers={more}")
         else:
             lines.append(f"workers are as many as cores ({machine.cores:g}): make a sample cheaper, or load less of it")
@@ -195,8 +208,8 @@ def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> li
         longest = max(measured.stages, key=lambda one: one.host_s, default=None)
         where = f", most of all in the {longest.stage} stage ({seconds(longest.host_s)})" if longest is not None else ""
         lines.append(
-            f"look at what the training does between its kernels{where}: a loss or metric on the CPU, .item() or logging"
-            " every step; more workers cannot help"
+            f"look at what the training does between its kernels{where}: a loss or metric on the CPU, .item() or"
+            " logging every step; more workers cannot help"
         )
     if bottleneck == "transfer":
         if settings.get("pin_memory") is False:

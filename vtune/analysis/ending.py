@@ -61,7 +61,7 @@ class Seen:
 def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
     match outcome.ended_by:
         case "interrupt":
-            return TrialStatus.INTERRUPTED, f"interrupted after {seen.measured} measured steps"
+            return TrialStatus.INTERRUPTED, f"ended by hand after {seen.measured} measured steps"
         case "window":
             return TrialStatus.COMPLETED, None
         case "trial_time":
@@ -141,8 +141,8 @@ def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Tr
     if outcome.exit_code != 0 or outcome.signal is not None:
         how = _how(outcome)
         for status, pattern in OUT_OF_MEMORY:
-            found = re.search(pattern, seen.last_words)
-            if found:
+            # The last one: a traceback shows the source before it tells the error.
+            for found in [*re.finditer(pattern, seen.last_words)][-1:]:
                 return status, f"{how} after {seen.steps} steps: {_line_of(seen.last_words, found.start())}"
         words = _last_line(seen.last_words)
         return TrialStatus.CRASHED, f"{how} after {seen.steps} steps" + (f": {words}" if words else "")

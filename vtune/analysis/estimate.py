@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 
-# Two launches of the same thing differ by about this much on a quiet machine, whatever one window says.
-RUN_TO_RUN_SD = 0.015
+from vtune.analysis.compare import RUN_TO_RUN_SD, Z95
+
 # Fewer groups than this give an interval that is too wide or too lucky to mean anything.
 LEAST_GROUPS = 4
 
@@ -31,7 +31,7 @@ def rate_with_interval(
     # Ratio estimator: the spread of what each group took beyond its fair time.
     excess = time_by_group - count_by_group / rate
     se = float(np.sqrt((excess**2).sum() / (whole - 1) / whole) / time_by_group.mean())
-    spread = float(np.hypot(stdtrit(whole - 1, 0.975) * se, 1.96 * RUN_TO_RUN_SD))
+    spread = float(np.hypot(stdtrit(whole - 1, 0.975) * se, Z95 * RUN_TO_RUN_SD))
     return rate, (rate / (1 + spread), rate * (1 + spread))
 
 

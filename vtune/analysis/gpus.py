@@ -10,6 +10,7 @@ from vtune.analysis.vram import Allocator, VramPeak, allocators, vram_peak
 from vtune.domain.events import Fact, GpuSample, TelemetrySample
 from vtune.domain.experiment import Limit
 from vtune.domain.machine import Gpu, bare_uuid
+from vtune.domain.numbers import bytes_
 from vtune.domain.record import GpuUse, Measurement
 
 # From, to: seconds of the monotonic clock.
@@ -17,13 +18,18 @@ Span = tuple[float, float]
 
 # A first value was averaged over this long; later ones over the time since the value before.
 FIRST_COVERS_S = 1.0
-# Of the window; what is missing at its edges is taken to be as the rest.
+# Of the window: less of it would be told as if it were the whole. What is missing at its edges is taken to be as the
+# rest; a device that is asked once a second has not been asked at the end of a short window.
+COVERED = 0.5
+# A sum is wrong by what is missing, a mean is not.
 ENERGY_COVERED = 0.8
-# Percent of the multiprocessors' time: a desktop redraws, a neighbour computes.
+# With a neighbour the driver's utilization is not the training's alone: one that keeps the device busy for this many
+# percent of the time, or, where nobody tells, one that holds what a context that computes does, and a desktop does not.
 NEIGHBOUR_COMPUTES = 2.0
+NEIGHBOUR_BYTES = 256 * 2**20
 
 # Why a metric of the window is not known although the driver tells it.
-_NOT_IN_WINDOW = "the driver was not asked for it within the measured steps"
+_NOT_IN_WINDOW = "the driver did not tell it for most of the measured steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +78,29 @@ def gpu_notes(gpus: Iterable[GpuUse]) -> list[str]:
     for gpu in gpus:
         if "device" in gpu.unknown:
             lines.append(f"GPU {gpu.index}: {gpu.unknown['device']}")
-        if gpu.others_util_mean is not None and gpu.others_util_mean >= NEIGHBOUR_COMPUTES:
+        else:
+            # One reason often holds for several.
+            for because in dict.fromkeys(gpu.unknown.values()):
+                metrics = ", ".join(metric for metric, reason in gpu.unknown.items() if reason == because)
+                lines.append(f"not known of GPU {gpu.index}: {metrics} ({because})")
+        if neighbour_computes(gpu):
+            share = gpu.others_util_mean
+            what = (
+                f"hold {bytes_(gpu.others_peak_bytes)} of"
+                if share is None
+                else f"computed {share:.0f} % of the time on"
+            )
             lines.append(
-                f"others computed on GPU {gpu.index} meanwhile ({gpu.others_util_mean:.0f} % of its time):"
-                " alone on it, the training may be faster"
+                f"others {what} GPU {gpu.index}: whether it idles for the training is not known, and alone on it the"
+                " training may be faster"
             )
     return lines
+
+
+def neighbour_computes(gpu: GpuUse) -> bool:
+    if gpu.others_util_mean is not None:
+        return gpu.others_util_mean >= NEIGHBOUR_COMPUTES
+    return (gpu.others_peak_bytes or 0) > NEIGHBOUR_BYTES
 
 
 def _devices(telemetry: Sequence[TelemetrySample], gpus: Sequence[Gpu], facts: Sequence[Fact]) -> list[_Seen]:
@@ -145,35 +168,35 @@ def _over_window(seen: _Seen, spans: Sequence[Span]) -> GpuUse:
     inside = [one for t_s, one in seen.samples if any(begin <= t_s <= end for begin, end in spans)]
 
     def mean(value: Callable[[GpuSample], float | None]) -> float | None:
-        known = [v for one in inside if (v := value(one)) is not None]
-        return sum(known) / len(known) if known else None
+        return _mean_over_time([(t_s, value(one)) for t_s, one in seen.samples], spans)
 
+    energy_j, no_energy = _energy_j([(t, one.energy_j) for t, one in seen.samples if one.energy_j is not None], spans)
     use = replace(
         seen.use,
-        util_mean=_mean_over_time([(t, one.util_percent) for t, one in seen.samples], spans),
-        others_util_mean=_mean_over_time([(t, one.others_util_percent) for t, one in seen.samples], spans),
+        util_mean=mean(lambda one: one.util_percent),
+        others_util_mean=mean(lambda one: one.others_util_percent),
         power_w_mean=mean(lambda one: one.power_w),
-        energy_j=_energy_j([(t, one.energy_j) for t, one in seen.samples if one.energy_j is not None], spans),
+        energy_j=energy_j,
         sm_clock_mhz_mean=mean(lambda one: one.sm_clock_mhz),
         temperature_c_max=max((one.temperature_c for one in inside if one.temperature_c is not None), default=None),
         throttled=_shares(inside),
         pcie_to_device_bytes_per_s=mean(lambda one: one.pcie_to_device_bytes_per_s),
     )
-    return replace(use, unknown=_with_reasons(use))
+    return replace(use, unknown=_with_reasons(use, no_energy))
 
 
-def _with_reasons(use: GpuUse) -> dict[str, str]:
+def _with_reasons(use: GpuUse, no_energy: str) -> dict[str, str]:
     unknown = dict(use.unknown)
     if "device" in unknown:  # it says why of all of them
         return unknown
-    for metric, value in (
-        ("utilization", use.util_mean),
-        ("power", use.power_w_mean),
-        ("energy", use.energy_j),
-        ("sm_clock", use.sm_clock_mhz_mean),
+    for metric, value, because in (
+        ("utilization", use.util_mean, _NOT_IN_WINDOW),
+        ("power", use.power_w_mean, _NOT_IN_WINDOW),
+        ("energy", use.energy_j, no_energy),
+        ("sm_clock", use.sm_clock_mhz_mean, _NOT_IN_WINDOW),
     ):
         if value is None:
-            unknown.setdefault(metric, _NOT_IN_WINDOW)
+            unknown.setdefault(metric, because)
     return unknown
 
 
@@ -192,27 +215,34 @@ def _overlap_s(begin: float, end: float, spans: Sequence[Span]) -> float:
 
 
 def _mean_over_time(values: Sequence[tuple[float, float | None]], spans: Sequence[Span]) -> float | None:
-    """Each value is a mean since the one before it: it counts for as much of that time as was measured."""
+    """Each value stands for the time since the one before it: it counts for as much of that as was measured."""
     known = [(t_s, value) for t_s, value in values if value is not None]
     total = weight = 0.0
     for number, (t_s, value) in enumerate(known):
         since = known[number - 1][0] if number else t_s - FIRST_COVERS_S
         counts_s = _overlap_s(since, t_s, spans)
         total, weight = total + value * counts_s, weight + counts_s
-    return total / weight if weight else None
+    return total / weight if weight and weight >= COVERED * _length_s(spans) else None
 
 
-def _energy_j(counter: Sequence[tuple[float, float]], spans: Sequence[Span]) -> float | None:
+def _energy_j(counter: Sequence[tuple[float, float]], spans: Sequence[Span]) -> tuple[float | None, str]:
+    """And why it is not known."""
     spent = covered_s = 0.0
     for (since, before), (until, after) in pairwise(counter):
         if after < before:
-            return None  # started anew: the driver was loaded again
+            return None, "its counter started anew meanwhile: the driver was loaded again"
         counts_s = _overlap_s(since, until, spans)
         if counts_s:
             spent += (after - before) * counts_s / (until - since)
             covered_s += counts_s
-    wanted_s = sum(end - begin for begin, end in spans)
-    return spent * wanted_s / covered_s if covered_s and covered_s >= ENERGY_COVERED * wanted_s else None
+    wanted_s = _length_s(spans)
+    if not covered_s or covered_s < ENERGY_COVERED * wanted_s:
+        return None, _NOT_IN_WINDOW
+    return spent * wanted_s / covered_s, ""
+
+
+def _length_s(spans: Sequence[Span]) -> float:
+    return sum(end - begin for begin, end in spans)
 
 
 def _shares(samples: Sequence[GpuSample]) -> dict[str, float]:

@@ -18,6 +18,7 @@ from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
 
 # As many lines of the training's own words as fit a screen beside the panel.
 LAST_WORDS_LINES = 12
+NOT_VALIDATED = "what is said of the GPU is not validated here: vtune doctor --selftest proves it on this machine"
 
 
 def judge(
@@ -33,11 +34,13 @@ def judge(
     price: Price | None,
     machine: Machine,
     current: Mapping[str, Scalar],
+    gpu_validated: bool,
     batch_factor: float = 1.0,
     ram_limit_bytes: int | None = None,
     vram_limit: Limit | None = None,
 ) -> TrialRecord:
-    """`current`: what the training is set to without vtune, as far as its config or its command says."""
+    """`current`: what the training is set to without vtune, as far as its config or its command says. `gpu_validated`:
+    the self-test has passed with these devices, this driver and this torch."""
     measured = measure(observed, planned, price, batch_factor=batch_factor)
     seen = Seen(
         pythons=pythons,
@@ -71,6 +74,8 @@ def judge(
             *_batch_note(measured, batch_factor),
             *_counting_notes(observed),
             *gpu_notes(measured.gpus),
+            *([NOT_VALIDATED] if measured.gpus and not gpu_validated else []),
+            *_unknown_notes(measured),
             *_unread_gpus_note(measured, machine),
             *_vram_limit_note(measured, vram_limit),
         ),
@@ -109,6 +114,12 @@ def _vram_limit_note(measured: Measurement, limit: Limit | None) -> list[str]:
     else:
         why = next((gpu.unknown["vram"] for gpu in measured.gpus if "vram" in gpu.unknown), "no GPU was seen")
     return [f"the VRAM limit was not judged: {why}"]
+
+
+def _unknown_notes(measured: Measurement) -> list[str]:
+    """A peak that limits are judged by must not be missing without a word; the other reasons stand in the record."""
+    because = measured.unknown.get("ram_peak_bytes")
+    return [f"the RAM's peak is not known: {because}"] if because else []
 
 
 def _unread_gpus_note(measured: Measurement, machine: Machine) -> list[str]:

@@ -16,13 +16,23 @@ def with_memory(measured: Measurement, telemetry: Sequence[TelemetrySample], rol
     ram = [s.ram_bytes for s in telemetry if s.ram_bytes is not None]
     shm = [s.shm_used_bytes for s in telemetry if s.shm_used_bytes is not None]
     others = [s.others_cores for s in telemetry if s.others_cores is not None]
+    shm_peak = _shm_peak(shm, ended=bool(telemetry) and not telemetry[-1].processes)
+    unknown = dict(measured.unknown)
+    if telemetry and not ram:
+        unknown["ram_peak_bytes"] = (
+            "the kernel does not tell how much its processes share (before Linux 5.9, or another user's), or it ended"
+            " before it was asked"
+        )
+    if shm and shm_peak is None:
+        unknown["shm_peak_bytes"] = "others used /dev/shm meanwhile"
     return replace(
         measured,
         ram_peak_bytes=max(ram, default=None),
-        shm_peak_bytes=_shm_peak(shm, ended=bool(telemetry) and not telemetry[-1].processes),
+        shm_peak_bytes=shm_peak,
         workers_rss_bytes=_workers_rss(telemetry, roles) if roles else (),
         others_cores=median(others) if others else None,
         tree_cores=_tree_cores(telemetry),
+        unknown=unknown,
     )
 
 

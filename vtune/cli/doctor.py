@@ -34,17 +34,15 @@ def doctor(
 
     Cores, memory, GPUs, driver, neighbours and disk as far as this process may use them. Changes nothing.
     """
-    from rich.console import Console
-
     from vtune import api
     from vtune.cli import exits
+    from vtune.cli.console import console, print_list
     from vtune.cli.interrupts import terminations_as_interrupts
-    from vtune.domain.selftest import CellResult, is_green
+    from vtune.domain.selftest import CellResult, why_not_validated
     from vtune.journal.files import to_json
     from vtune.reporting.doctor_panel import cell_line, doctor_panel, selftest_table
 
-    stderr = Console(stderr=True, quiet=quiet, highlight=False)
-    stdout = Console(highlight=False)
+    stderr = console(stderr=True, quiet=quiet)
     done: list[CellResult] = []
     told: dict[str, Any] = {}
     try:
@@ -52,7 +50,7 @@ def doctor(
             found = api.doctor(results=results, python=python)
             told |= {"machine": to_json(found.survey), "validated": found.validated}
             if not json:
-                stdout.print(doctor_panel(found.survey, validated=found.validated))
+                print_list(doctor_panel(found.survey, validated=found.validated))
             if found.blocked is not None:
                 message, hint = found.blocked.because, found.blocked.instead
                 raise typer.Exit(exits.report_error(message, hint, exits.MACHINE, as_json=json, **told))
@@ -78,9 +76,17 @@ def doctor(
         raise typer.Exit(exits.INTERRUPTED) from None
     if json:
         cells = [to_json(cell) for cell in result.cells]
-        told |= {"validated": result.remembered, "green": is_green(result.cells), "cells": cells}
-        exits.print_json(told | {"bundle": str(result.bundle)})
+        why_not = result.why_not_validated
+        told |= {"validated": why_not is None, "why_not_validated": why_not, "green": result.colour == "green"}
+        told |= {"cells": cells, "bundle": str(result.bundle)}
+        if result.colour != "incomplete":
+            exits.print_json(told)
     else:
-        stdout.print()
-        stdout.print(selftest_table(result.cells, str(result.bundle)))
-    raise typer.Exit(exits.DONE if result.green else exits.SAID_NO)
+        print()
+        print_list(selftest_table(result.cells, str(result.bundle)))
+        if result.why_not_validated is not None and why_not_validated(result.cells) is None:
+            stderr.print(f"not validated: {result.why_not_validated}", markup=False, soft_wrap=True)
+    if result.colour == "incomplete":
+        message, hint = f"self-test incomplete: {result.why_not_validated}", "each cell says what stood in its way"
+        raise typer.Exit(exits.report_error(message, hint, exits.MACHINE, as_json=json, **(told if json else {})))
+    raise typer.Exit(exits.DONE if result.colour == "green" else exits.SAID_NO)

@@ -20,6 +20,7 @@ DONE, SAID_NO, USAGE, MACHINE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTE
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 STDOUT = "standard output"
 MAKE_ROOM = "make room there, or choose another place with --results DIR"
+MAKE_ROOM_FOR_OUTPUT = "make room where the output goes: nothing else is lost"
 
 OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)
 

@@ -25,18 +25,17 @@ def knobs(
 
     Starts and writes nothing. Without a training: the knobs of this machine.
     """
-    from rich.console import Console
-
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.asked import asked_experiment, has_last_study
+    from vtune.cli.console import console, print_list
     from vtune.config.command_line import CommandLine
     from vtune.reporting.knobs_table import knobs_table
 
     experiment = None
     if config is not None or command or study is not None or has_last_study(results):
         asked = asked_experiment(config, command, CommandLine(study=study), results, verb="knobs", starts=False)
-        stderr = Console(stderr=True, quiet=quiet, highlight=False)
+        stderr = console(stderr=True, quiet=quiet)
         for note in asked.notes:
             stderr.print(note, markup=False, soft_wrap=True)
         experiment = asked.experiment
@@ -44,7 +43,7 @@ def knobs(
     if json:
         exits.print_json(_as_json(result, experiment))
     else:
-        Console(highlight=False).print(knobs_table(result.machine, experiment, result.knobs))
+        print_list(knobs_table(result.machine, experiment, result.knobs))
 
 
 def _as_json(result: KnobsResult, experiment: Experiment | None) -> dict[str, Any]:

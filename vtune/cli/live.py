@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from vtune.domain.numbers import bytes_, harmless, rate, seconds
+from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent
+from vtune.reporting.inert import harmless
 
 
 class Progress:

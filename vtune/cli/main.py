@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -79,11 +80,11 @@ def run(arguments: Sequence[str]) -> int:
         except OSError as error:
             if error.errno not in exits.DISK_REFUSES:
                 return exits.report_defect(error, as_json=as_json)
-            where = error.filename or "the disk"
+            where, hint = error.filename or "the disk", exits.MAKE_ROOM
             if where == exits.STDOUT:
                 exits.give_up_stdout()
-                as_json = False
-            return exits.report_error(f"cannot write to {where}: {error.strerror}", exits.MAKE_ROOM, 3, as_json=as_json)
+                as_json, hint = False, exits.MAKE_ROOM_FOR_OUTPUT
+            return exits.report_error(f"cannot write to {where}: {error.strerror}", hint, 3, as_json=as_json)
         except Exception as error:
             return exits.report_defect(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
@@ -92,6 +93,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_surroundings() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a sign gets another one in its place.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         os.getcwd()
     except OSError:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Effect, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment
-from vtune.domain.numbers import harmless, money, seconds
+from vtune.domain.numbers import money, seconds
 from vtune.journal.files import to_json
+from vtune.journal.ignored_flags import heeding
+from vtune.journal.paths import StudyPaths
 from vtune.knobs.plan import effects_of, fill_placeholders, needs_scout, turned_command
+from vtune.knobs.registry import knob_named
+from vtune.knobs.ways import ThroughHook, way_of
+from vtune.reporting.inert import harmless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +25,8 @@ class Plan:
     experiment: Experiment
     scout: bool
     effects: tuple[Effect, ...]
+    # Option of the loader → why not by the flag or the key that reads like it.
+    because: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         window = self.experiment.window
@@ -30,7 +38,7 @@ class Plan:
             "command": list(self._command()),
             "cwd": str(self.experiment.workload.cwd),
             "settings": to_json(self.experiment.settings),
-            "effects": [effect_text(effect) for effect in self.effects],
+            "effects": self._effects(),
             "steps": window.steps,
             "max_steps": window.max_steps,
             "at_most_s": window.trial_time_s * (2 if self.scout else 1),
@@ -51,9 +59,16 @@ class Plan:
             f"time      start-up, then at most {seconds(window.trial_time_s)}; how long a step takes is not known yet",
             *([f"limits    {', '.join(named)}"] if named else []),
             *([f"price     {money(price.per_hour, price)} an hour"] if price else []),
-            *(f"turns     {effect_text(effect)}" for effect in self.effects),
+            *(f"turns     {text}" for text in self._effects()),
         ]
         return "\n".join([*lines, "", "nothing was started"])
+
+    def _effects(self) -> list[str]:
+        texts = []
+        for effect in self.effects:
+            because = self.because.get(effect.option) if isinstance(effect, SetDataLoaderOption) else None
+            texts.append(effect_text(effect) + (f": {harmless(because)}" if because else ""))
+        return texts
 
     def _command(self) -> tuple[str, ...]:
         """`{config}` stays: the file that it means is not written yet."""
@@ -61,7 +76,14 @@ class Plan:
 
 
 def plan_of(experiment: Experiment, results: Path) -> Plan:
+    experiment = heeding(experiment, StudyPaths(results / experiment.study))
+    because: dict[str, str] = {}
+    for knob in map(knob_named, experiment.settings):
+        way = way_of(knob, experiment)
+        if isinstance(way, ThroughHook) and way.because is not None and knob.loader_option is not None:
+            because[knob.loader_option] = way.because
     return Plan(
+        because=because,
         study=results / experiment.study,
         experiment=experiment,
         scout=needs_scout(experiment.settings, experiment),

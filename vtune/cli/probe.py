@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -32,11 +33,10 @@ def probe(
 
     Also what it needs of the machine, and what the whole run would take and cost.
     """
-    from rich.console import Console
-
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.asked import Asked, asked_experiment
+    from vtune.cli.console import console
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live import Progress
     from vtune.cli.plan import plan_of
@@ -56,7 +56,7 @@ def probe(
         allow=allow,
         price=price,
     )
-    stderr = Console(stderr=True, quiet=quiet, highlight=False)
+    stderr = console(stderr=True, quiet=quiet)
     asked: Asked = asked_experiment(config, command, typed, results)
     for note in asked.notes:
         stderr.print(note, markup=False, soft_wrap=True)
@@ -70,7 +70,8 @@ def probe(
             result = api.probe(asked.experiment, results=results, wait=wait, notify=progress)
     except KeyboardInterrupt:
         if json:
-            exits.print_json({"study": asked.experiment.study, "trial": None, "verdict": "interrupted at once"})
+            told: dict[str, Any] = {"verdict": "interrupted at once", "why": [], "next": [], "headroom": None}
+            exits.print_json({"study": asked.experiment.study, "trial": None, **told})
         exits.say_interrupted("what was recorded before is kept, this trial is not", go_on)
         raise typer.Exit(exits.INTERRUPTED) from None
     record = result.record
@@ -79,7 +80,7 @@ def probe(
         told = {name: plain[name] for name in ("verdict", "why", "next", "headroom")}
         exits.print_json({"study": result.study, "trial": plain, **told})
     else:
-        Console(highlight=False).print(probe_panel(result.study, record, asked.experiment.price))
+        console().print(probe_panel(result.study, record, asked.experiment.price))
     code = exits.exit_code_of(record.status)
     if code == exits.INTERRUPTED:
         exits.say_interrupted("all that was measured is saved", go_on)

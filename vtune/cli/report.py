@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from vtune.config.problems import Problem
 
 FORMATS = ("md", "csv", "json")
-FILES = {"md": "report.md", "csv": "trials.csv"}
 
 
 def report(
@@ -32,7 +31,8 @@ def report(
 ) -> None:
     """Tell again, from the journal alone, which settings won and why, and how to adopt them.
 
-    Writes report.md, trials.csv and choice.json into the study's folder. Limits choose again; nothing is run.
+    Writes report.md, trials.csv and choice.json into the study's folder. Other limits choose again, as a what-if:
+    nothing is run, and only what --format names is written.
     """
     import sys
 
@@ -63,9 +63,12 @@ def report(
 
     if asked.study is None and config is None:
         say(f"report of study {found.study} in {results}, the one used last")
-    files = [name for name in wanted if name != "json"] if format is not None else ["md", "csv"]
-    for refused in write_report_files(found, files):
+    by_itself = ["md", "csv"] if found.what_if is None else []
+    done = write_report_files(found, by_itself if format is None else wanted)
+    for refused in done.refused:
         say(f"note: {refused}")
+    if found.what_if is not None:
+        say(f"{found.what_if}: the study's files stay as they are, but for those that --format names")
     if json or "json" in wanted:
         exits.print_json(report_to_json(found))
     elif wanted == ["md"]:
@@ -73,13 +76,18 @@ def report(
     elif wanted == ["csv"]:
         _put(csv_table(found))
     else:
-        from rich.console import Console
-
-        from vtune.reporting.report_panel import report_panel
+        from vtune.cli.console import console
+        from vtune.reporting.report_panel import report_panel, to_paste
 
         _plain_stdout()
-        Console(highlight=False).print(report_panel(found))
-        say(f"the same with every trial: {found.folder}{''.join(f' · {FILES[name]}' for name in files)}")
+        out = console()
+        in_file = any(path.suffix == ".md" for path in done.paths)
+        out.print(report_panel(found, whole="report.md" if in_file else "the document of --format md"))
+        for line in to_paste(found):
+            # A terminal wraps a long line so that it can still be copied as one.
+            out.print(line, soft_wrap=True)
+    if done.paths:
+        say(f"written: {' · '.join(map(str, done.paths))}")
 
 
 def _formats(text: str | None, problems: list[Problem]) -> list[str]:

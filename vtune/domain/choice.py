@@ -10,7 +10,16 @@ from vtune.domain.record import TrialRecord
 
 RankedBy = Literal["samples_per_s_whole_run", "samples_per_s"]
 LostFor = Literal[
-    "failed", "no_rate", "not_lasting", "over_limit", "repeated", "other_cache", "tie", "slower", "baseline"
+    "failed",
+    "no_rate",
+    "not_lasting",
+    "too_short",
+    "over_limit",
+    "repeated",
+    "other_cache",
+    "tie",
+    "slower",
+    "baseline",
 ]
 
 
@@ -49,7 +58,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """`best` is the baseline itself unless another trial is shown to be faster."""
+    """`best` is the baseline itself unless another trial is shown to be faster by more than nothing."""
 
     best: TrialRecord | None = None
     baseline: TrialRecord | None = None
@@ -57,6 +66,10 @@ class Choice:
     baseline_is_own: bool = False
     ranked_by: RankedBy | None = None
     speedup: Ratio | None = None
+    # Of the best and the baseline, where they differ: what was launched only once, unless the gap is beyond doubt.
+    unconfirmed: tuple[int, ...] = ()
+    # Of the two, what rests on too few steps for more than a guess.
+    provisional: tuple[int, ...] = ()
     # Trials that cannot be told from the best.
     tie: tuple[int, ...] = ()
     lost: tuple[Lost, ...] = ()
@@ -65,5 +78,7 @@ class Choice:
     over: Mapping[int, tuple[Excess, ...]] = field(default_factory=dict)
     # The trial that a limit rules out and that the smallest relaxation would let in.
     nearest: int | None = None
+    # Of the remarks, what other programs on the machine did to the rates: it is a part of every comparison.
+    neighbours: tuple[str, ...] = ()
     # What the reader must know of the comparison as a whole.
     remarks: tuple[str, ...] = ()

@@ -111,3 +111,5 @@ class Experiment:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The file the user named; None for `-- CMD`.
     source: Path | None = None
+    # Flags of the command that an earlier trial of the study turned without effect, as typed.
+    ignored_flags: frozenset[str] = frozenset()

@@ -40,5 +40,3 @@ class Machine:
     gpu_driver: str | None = None
     # There is a driver, but it does not work or shows nothing; None without one.
     gpus_unread_because: str | None = None
-    # Whether the self-test has proved the readings of these devices with this driver.
-    gpu_validated: bool = False

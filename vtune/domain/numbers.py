@@ -1,4 +1,4 @@
-"""Numbers as people read them, and foreign text made harmless."""
+"""Numbers as people read them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,29 @@ def round_money(value: float, price: Price) -> str:
 
 
 def times(value: float, ci95: tuple[float, float] | None) -> str:
-    """3.1× ± 0.2: as many digits as the interval lets mean something."""
+    """3.1× ± 0.2: as many digits as the interval lets mean something; near 1, enough to tell on which side it lies."""
     if ci95 is None:
         return f"{value:.2g}× (no interval)" if value < 10 else f"{value:.0f}× (no interval)"
     half = max(ci95[1] - value, value - ci95[0])
     if half > value:  # too wide for a ±: its lower end would be below nothing
-        return f"{value:.2g}× ({ci95[0]:.2g} to {ci95[1]:.2g})"
-    digits = 0 if half >= 9.5 else 1 if half >= 0.095 else 2
+        told = "cannot be told: " if tells_nothing(ci95) else ""
+        return f"{value:.2g}× ({told}{_factor(ci95[0])} to {_factor(ci95[1])})"
+    digits = 0 if half >= 9.5 else 1 if half >= 0.095 and value >= 2 else 2
     return f"{value:.{digits}f}× ± {half:.{digits}f}"
+
+
+def tells_nothing(ci95: tuple[float, float] | None) -> bool:
+    """Slower or faster, and by a factor of more than two either way: the number in the middle misleads."""
+    return ci95 is not None and ci95[0] < 0.5 and ci95[1] > 2
+
+
+def _factor(value: float) -> str:
+    """Plain digits: 430, not 4.3e+02; beyond a thousand nobody asks by how much."""
+    if value > 1000:
+        return "more than 1000"
+    if value < 0.001:
+        return "less than 0.001"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def trials_text(numbers: Sequence[int], most: int = 12) -> str:
@@ -63,9 +78,3 @@ def trials_text(numbers: Sequence[int], most: int = 12) -> str:
     shown = ", ".join(str(number) for number in numbers[:most])
     rest = f" and {len(numbers) - most} more" if len(numbers) > most else ""
     return f"trial {shown}" if len(numbers) == 1 else f"trials {shown}{rest}"
-
-
-def harmless(text: str, limit: int = 400) -> str:
-    """Control characters of foreign text would move the cursor or colour the terminal."""
-    plain = "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
-    return plain if len(plain) <= limit else plain[: limit - 1] + "…"

@@ -84,7 +84,8 @@ class ProcessUse:
     queued_fraction: float | None = None
     requested_bytes_per_s: float | None = None
     read_bytes_per_s: float | None = None
-    files_opened: int | None = None
+    # Opened by the worker's Python code, in the batches that were looked at closely.
+    files_per_sample: float | None = None
 
 
 Cache = Literal["cold", "warm", "mixed", "unknown"]
@@ -143,6 +144,8 @@ class Measurement:
     host_fraction: float | None = None
     # Steps that a gradient scaler left out because of infinities.
     skipped_steps: int | None = None
+    # Of the fields here that are null: why, where somebody knows.
+    unknown: Mapping[str, str] = field(default_factory=dict)
     # What the mathematics really ran with: autocast, TF32, cuDNN's search.
     precision: Mapping[str, Scalar] = field(default_factory=dict)
     # Cores kept busy by the training's own processes, and by everybody else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,32 @@ class CellResult:
     repeated: bool = False
 
 
-def is_green(cells: tuple[CellResult, ...]) -> bool:
-    """Nothing failed, and something was shown; what could not be decided is neither."""
-    return any(cell.status == "passed" for cell in cells) and not any(cell.status == "failed" for cell in cells)
+Colour = Literal["green", "red", "incomplete"]
+
+
+def colour_of(cells: Sequence[CellResult]) -> Colour:
+    """Red: a measured value was wrong. Incomplete: none was, but what should be shown could not be carried out."""
+    seen = {cell.status for cell in cells}
+    if "failed" in seen:
+        return "red"
+    return "green" if "passed" in seen and "not_judged" not in seen else "incomplete"
+
+
+def why_not_validated(cells: Sequence[CellResult]) -> str | None:
+    """None when everything that can be shown here was shown."""
+    colour = colour_of(cells)
+    undecided = [cell.cell for cell in cells if cell.status == "inconclusive"]
+    open_ = [cell.cell for cell in cells if cell.status == "not_judged"]
+    if colour == "red":
+        return "a measurement is wrong here"
+    if open_:
+        return f"{_cells(open_)} could not be judged ({', '.join(open_)})"
+    if colour == "incomplete":
+        return "nothing was shown"
+    if undecided:
+        return f"{_cells(undecided)} undecided ({', '.join(undecided)}): run it again on a quiet machine"
+    return None
+
+
+def _cells(names: Sequence[str]) -> str:
+    return f"{len(names)} cell{'s' if len(names) > 1 else ''}"

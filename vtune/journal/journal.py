@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from vtune.domain.record import TrialRecord
 from vtune.journal.files import to_json
 from vtune.journal.records import SCHEMA, record_from_json, record_to_json
 from vtune.journal.sound import is_sound
+
+# How each record begins. Within a record's texts it cannot stand: quotes are escaped there.
+_BEGINNING = re.compile(rb'(?=\{\s*"schema"\s*:)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,11 @@ class JournalText:
     # Whole lines that are no record; those of a newer vtune are counted apart.
     unreadable: int = 0
     newer: int = 0
+    # Lines that hold several records because a line end was lost, and how many of the records could not be told apart.
+    joined: int = 0
+    lost: int = 0
+    # Trials with more than one line, by number: of journals that somebody put together, the later line holds.
+    repeated: tuple[int, ...] = ()
     # The last line has no end: a trial is being recorded this very moment, or its vtune was killed while it was.
     torn: bool = False
 
@@ -39,17 +48,34 @@ class Journal:
         except FileNotFoundError:
             return JournalText()
         *lines, rest = text.split(b"\n")
-        # By number: of two lines for one trial, from journals that somebody put together, the later one holds.
         records: dict[int, TrialRecord] = {}
-        unreadable = newer = 0
+        repeated: list[int] = []
+        unreadable = newer = joined = lost = 0
         for line in filter(None, map(bytes.strip, lines)):
             found = _record(line)
             if isinstance(found, TrialRecord):
-                records[found.trial] = found
+                parts = [found]
+            elif found == 0 and len(pieces := list(filter(None, _BEGINNING.split(line)))) > 1:
+                joined += 1
+                parts = [part for part in map(_record, pieces) if isinstance(part, TrialRecord)]
+                lost += len(pieces) - len(parts)
             else:
                 unreadable += 1
                 newer += found > SCHEMA
-        return JournalText(records=tuple(records.values()), unreadable=unreadable, newer=newer, torn=bool(rest.strip()))
+                continue
+            for record in parts:
+                if record.trial in records and record.trial not in repeated:
+                    repeated.append(record.trial)
+                records[record.trial] = record
+        return JournalText(
+            records=tuple(records.values()),
+            unreadable=unreadable,
+            newer=newer,
+            joined=joined,
+            lost=lost,
+            repeated=tuple(repeated),
+            torn=bool(rest.strip()),
+        )
 
     def append(self, record: TrialRecord) -> None:
         line = json.dumps(record_to_json(record)).encode() + b"\n"

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 # Beyond it, sums and squares leave what a float can hold.
 LARGEST = 1e100
+# Amounts, as the units in their names tell: none of them can be below nothing. (A temperature can, and so can a
+# difference of two clocks.)
+_AMOUNT = re.compile(r"bytes|per_s|samples|steps|cores|batch|trial|ranks|seconds|(epoch|run)_s|cost")
 
 
 def is_sound(value: object, kind: Any) -> bool:
@@ -37,8 +41,14 @@ def is_sound(value: object, kind: Any) -> bool:
     if not isinstance(value, kind):
         return False
     return not dataclasses.is_dataclass(value) or all(
-        is_sound(getattr(value, name), hint) for name, hint in _hints(kind).items()
+        is_sound(field := getattr(value, name), hint) and not _below_nothing(name, field)
+        for name, hint in _hints(kind).items()
     )
+
+
+def _below_nothing(name: str, value: object) -> bool:
+    amounts = value if isinstance(value, tuple) else (value,)
+    return _AMOUNT.search(name) is not None and any(isinstance(one, int | float) and one < 0 for one in amounts)
 
 
 @functools.cache

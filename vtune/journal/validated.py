@@ -14,13 +14,13 @@ from vtune.files import write_atomically
 MOST_ENTRIES = 200
 
 
-def is_validated(gpus: Sequence[str], driver: str | None, *, torch: str | None = None) -> bool:
-    """Whether these kinds of GPU, by name, have passed with this driver; and with this torch, where it is named."""
+def is_validated(gpus: Sequence[str], driver: str | None, *, torch: str | None) -> bool:
+    """Whether these kinds of GPU, by name, have passed with this driver and this torch."""
     return any(
         set(gpus) <= set(entry["gpus"])
         and bool(gpus) == bool(entry["gpus"])
         and entry.get("driver") == driver
-        and (torch is None or entry.get("torch") == torch)
+        and entry.get("torch") == torch
         for entry in entries()
     )
 

@@ -1,30 +1,36 @@
-"""How to adopt the chosen settings: a line to copy, flags for vtune, and where each setting stands in the training."""
+"""How to adopt the chosen settings: what measures them once more, and what to write where in the training itself."""
 
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from pathlib import Path
+from typing import Any
 
+from vtune.config.trial_config import dump_yaml
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
-from vtune.domain.numbers import harmless, round_money, seconds, times
+from vtune.domain.numbers import round_money, seconds, times
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
 from vtune.knobs.registry import knob_named
-from vtune.knobs.settings import check_value
-from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughHook, way_of
+from vtune.knobs.ways import ThroughCommand, ThroughConfig, Way, way_of
+from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.study_report import StudyReport
+from vtune.reporting.words import setting_word, settings_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    # workers=4 batch_size=2: 3.1× ± 0.2, saves 17 d / $1,500.00
+    # workers=4 batch_size=2: 3.1× ± 0.2, saves 17 d / $1,500
     line: str
-    # --set workers=4 --set batch_size=2; empty where no setting is one that vtune turns.
-    flags: str
-    # One line for each setting: where it stands.
-    places: tuple[str, ...] = ()
+    # vtune probe --config FILE --set workers=4; empty where no setting is one that vtune turns.
+    command: str
+    # Blocks to paste, each headed by a comment that says where: a part of the config, the command, an argument.
+    places: tuple[tuple[str, ...], ...] = ()
     # Why it is not the same training, where it is not.
     another_training: tuple[str, ...] = ()
 
@@ -35,14 +41,14 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
     turned = settings_to_adopt(report)
     if best is None or not turned:
         return None
-    known = {name: value for name, value in turned.items() if _is_setting(name, value)}
+    known = {name: value for name, value in turned.items() if is_setting(name, value)}
     speedup = report.choice.speedup
     gain = [] if speedup is None else [times(speedup.value, speedup.ci95)]
     saved = saving(report)
     return Adoption(
         line=f"{settings_text(turned)}: {', '.join([*gain, *([saved] if saved else [])]) or 'not compared'}",
-        flags=" ".join(f"--set {name}={_word(value)}" for name, value in known.items()),
-        places=tuple(_place(name, value, report.experiment) for name, value in known.items()),
+        command=probe_command(report, known) if known else "",
+        places=tuple(_places(known, report)),
         another_training=tuple(_another_training(best, baseline)),
     )
 
@@ -74,46 +80,66 @@ def saving(report: StudyReport) -> str | None:
     return text
 
 
-def settings_text(settings: dict[str, Scalar]) -> str:
-    return harmless(" ".join(f"{name}={_word(value)}" for name, value in settings.items()))
+def _places(settings: Mapping[str, Scalar], report: StudyReport) -> Iterator[tuple[str, ...]]:
+    experiment = report.experiment
+    ways = {name: _way(name, experiment) for name in settings}
+    keys = {way.path: settings[name] for name, way in ways.items() if isinstance(way, ThroughConfig)}
+    flags = {name: way for name, way in ways.items() if isinstance(way, ThroughCommand)}
+    if experiment is not None and keys:
+        yield _in_the_config(keys, experiment)
+    if experiment is not None and flags:
+        yield _in_the_command({name: settings[name] for name in flags}, flags, experiment)
+    options, others = [], []
+    for name, value in settings.items():
+        option = knob_named(name).loader_option
+        if isinstance(ways[name], ThroughConfig | ThroughCommand):
+            continue
+        if option is not None:
+            options.append(f"{option}={value}")
+        else:
+            others.append(f"{name}={setting_word(value)}")
+    if options:
+        unknown = "" if experiment is not None else "; the training's own config and command cannot be read here"
+        at = _near_line(report.loader_at) if report.loader_at is not None else f"where the script makes it{unknown}"
+        yield f"# the training's loader: {at}", f"DataLoader(..., {', '.join(options)})"
+    if others:
+        yield "# where the training sets it", *others
 
 
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else harmless(str(value), 40)
-
-
-def _is_setting(name: str, value: Scalar) -> bool:
-    """A journal is no authority on what may be pasted into a shell."""
+def _way(name: str, experiment: Experiment | None) -> Way | None:
     try:
-        check_value(knob_named(name), value)
+        return None if experiment is None else way_of(knob_named(name), experiment)
     except UsageError:
-        return False
-    return True
+        return None
 
 
-def _place(name: str, value: Scalar, experiment: Experiment | None) -> str:
-    knob = knob_named(name)
-    by_hand = (
-        f"where the script makes its DataLoader: {knob.loader_option}={value}"
-        if knob.loader_option is not None
-        else "where the training sets it"
-    )
-    if experiment is None:
-        return f"{name}: {by_hand} (the training's own config cannot be read here)"
+def _in_the_config(keys: Mapping[tuple[str, ...], Scalar], experiment: Experiment) -> tuple[str, ...]:
+    tree: dict[str, Any] = {}
+    for path, value in keys.items():
+        below = tree
+        for key in path[:-1]:
+            below = below.setdefault(key, {})
+        below[path[-1]] = value
+    file = experiment.workload.config_path
+    text = None if file is not None and file.suffix.lower() == ".json" else dump_yaml(tree)
+    lines = (text if text is not None else json.dumps(tree, indent=2)).splitlines()
+    return f"# {near(file) if file is not None else 'the config of the training'}", *lines
+
+
+def _in_the_command(
+    settings: Mapping[str, Scalar], flags: Mapping[str, ThroughCommand], experiment: Experiment
+) -> tuple[str, ...]:
+    workload = experiment.workload
     try:
-        way = way_of(knob, experiment)
-    except UsageError:
-        return f"{name}: {by_hand}"
-    match way:
-        case ThroughConfig():
-            path = experiment.workload.config_path
-            return f"{name}: {path.name if path is not None else 'config'}: {'.'.join(way.path)}: {json.dumps(value)}"
-        case ThroughCommand():
-            return f"{name}: in the command: {way.flag.typed} {_word(value)}"
-        case ThroughHook() | NoWay():
-            return f"{name}: {by_hand}"
-        case _:
-            assert_never(way)
+        turned = turned_command(workload, effects_of(settings, experiment, train_loader=None))
+    except UsageError:  # settings that only mean something together with others
+        return "# in the command", *(f"{way.flag.typed} {setting_word(settings[name])}" for name, way in flags.items())
+    return "# the command", shlex.join(fill_placeholders(turned, config=workload.config_path))
+
+
+def _near_line(where: str) -> str:
+    file, colon, line = where.rpartition(":")
+    return f"{near(Path(file))}{colon}{line}" if file else where
 
 
 def _another_training(best: TrialRecord, baseline: TrialRecord | None) -> list[str]:

@@ -13,6 +13,7 @@ from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.knobs.registry import KNOB_NAMES
 from vtune.reporting.inert import in_csv
 from vtune.reporting.study_report import StudyReport
+from vtune.reporting.words import vram_sources
 
 # A sentence and its evidence; what is longer is cut with a mark.
 LONGEST_TEXT = 1000
@@ -141,6 +142,7 @@ COLUMNS: tuple[Column, ...] = (
     ("gpus", lambda row: len(row.measured.gpus)),
     ("gpu_util_percent", _gpus(lambda gpu: gpu.util_mean, _mean)),
     _field("vram_peak_bytes"),
+    ("vram_from", lambda row: _joined(vram_sources(row.record))),
     _field("vram_allocated_peak_bytes"),
     _field("vram_reserved_peak_bytes"),
     _field("alloc_retries"),

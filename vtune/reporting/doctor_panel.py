@@ -9,17 +9,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from vtune.domain.numbers import bytes_, harmless
-from vtune.domain.selftest import CellResult, CellStatus, is_green
+from vtune.domain.numbers import bytes_
+from vtune.domain.selftest import CellResult, CellStatus, Colour, colour_of, why_not_validated
+from vtune.reporting.inert import harmless
+from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.nvml import DeviceNow
 from vtune.telemetry.scratch import Scratch
-from vtune.telemetry.survey import Cannot, Survey
+from vtune.telemetry.survey import Survey
 
 # From here on a neighbour makes every rate a lower bound.
 OTHERS_CORES = 0.3
 WORDS: dict[CellStatus, str] = {
     "passed": "pass", "failed": "FAIL", "inconclusive": "unclear", "not_judged": "not judged", "not_run": "not run",
 }  # fmt: skip
+COLOURS: dict[Colour, str] = {"green": "bold green", "red": "bold red", "incomplete": "bold yellow"}
 STYLES: dict[CellStatus, str] = {"passed": "green", "failed": "bold red", "inconclusive": "yellow"}
 
 
@@ -51,7 +54,7 @@ def selftest_table(cells: Sequence[CellResult], bundle: str | None) -> Renderabl
     for why in dict.fromkeys(cell.sentence for cell in cells if cell.status == "not_run"):
         names = [cell.cell for cell in cells if cell.status == "not_run" and cell.sentence == why]
         parts.append(Text(harmless(f"{why} ({len(names)} cells: {', '.join(names)})", 1000), style="dim"))
-    parts += [Text(), Text(summary(cells), style="bold green" if is_green(tuple(cells)) else "bold red")]
+    parts += [Text(), Text(summary(cells), style=COLOURS[colour_of(cells)])]
     if bundle is not None:
         parts.append(Text(harmless(f"bundle to attach to an issue: {bundle}")))
     return Group(*parts)
@@ -60,7 +63,11 @@ def selftest_table(cells: Sequence[CellResult], bundle: str | None) -> Renderabl
 def summary(cells: Sequence[CellResult]) -> str:
     counts = {status: sum(cell.status == status for cell in cells) for status in WORDS}
     told = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count)
-    return f"self-test {'green' if is_green(tuple(cells)) else 'red'}: {told or 'nothing was run'}"
+    colour, why_not = colour_of(cells), why_not_validated(cells)
+    told = told or "nothing was run"
+    if colour == "red" or why_not is None:
+        return f"self-test {colour}: {told}"
+    return harmless(f"self-test {colour}, {'but ' if colour == 'green' else ''}not validated: {why_not} · {told}", 1000)
 
 
 def cell_line(cell: CellResult) -> str:
@@ -108,7 +115,7 @@ def _memory(survey: Survey) -> str:
 
 
 def _shm(survey: Survey) -> str:
-    if survey.shm.size_bytes is None:
+    if survey.shm is None:
         return "none"
     return f"{bytes_(survey.shm.size_bytes)} · {bytes_(survey.shm.free_bytes)} free"
 
@@ -131,7 +138,8 @@ def _gpu(one: DeviceNow) -> str:
     else:
         each = ", ".join(f"{process.pid} ({bytes_(process.used_bytes)})" for process in one.processes[:4])
         users = f"by {len(one.processes)} processes: {each}{' …' if len(one.processes) > 4 else ''}"
-    return f"{one.gpu.name or 'unnamed'}{mig} · {used} {users}"
+    busy = f" · busy for {one.util_percent:.0f} % of the time" if one.util_percent is not None else ""
+    return f"{one.gpu.name or 'unnamed'}{mig} · {used} {users}{busy}"
 
 
 def _neighbours(survey: Survey) -> str:
@@ -157,7 +165,7 @@ def _kernel(survey: Survey) -> str:
     facts = survey.kernel
     named = {
         "schedstat": facts.schedstat, "Pss_Anon": facts.pss_anon, "io by process": facts.process_io,
-        "cachestat": facts.cachestat, "pidfd": facts.pidfd,
+        "pidfd": facts.pidfd,
     }  # fmt: skip
     return f"{facts.release} · " + ", ".join(f"{name} {'yes' if has else 'no'}" for name, has in named.items())
 

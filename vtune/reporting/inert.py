@@ -1,11 +1,9 @@
-"""Foreign text in documents that others open: a journal may hold whatever a training printed."""
+"""Foreign text in terminals and in documents that others open: a journal may hold whatever a training printed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-from vtune.domain.numbers import harmless
 
 # As character references: by the standard, none of them can be markup, and every renderer knows them.
 _MARKUP = re.compile(r"[&<>|`*\[\]\\~$@]|(?<![^\W_])_|_(?![^\W_])")
@@ -16,6 +14,12 @@ _OPENING = re.compile(r"[#+=-]|\d+[.)](?=\s|$)")
 # A spreadsheet evaluates what begins so, also behind blanks and quotes; the wide ones are the same to some.
 _FORMULA = re.compile("(?P<before>^[\\s'\"]*|;[\\s'\"]*)(?P<sign>[=+@\\-\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+def harmless(text: str, limit: int = 400) -> str:
+    """Control characters of foreign text would move the cursor or colour the terminal."""
+    plain = "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def in_markdown(text: str, limit: int = 400) -> str:
@@ -46,4 +50,7 @@ def in_csv(text: str, limit: int = 400) -> str:
 
 def _reference(found: re.Match[str]) -> str:
     named = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+    # A price is also read as it stands in the file; escaped, a second one makes no mathematics of it.
+    if found.group() == "$" and found.string[found.end() : found.end() + 1].isdigit():
+        return "\\$"
     return named.get(found.group(), f"&#{ord(found.group())};")

@@ -12,8 +12,10 @@ from rich.text import Text
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
-from vtune.domain.numbers import bytes_, harmless
+from vtune.domain.numbers import bytes_
 from vtune.knobs.describe import KnobView
+from vtune.reporting.inert import harmless
+from vtune.reporting.words import setting_word
 
 FOR_YOURS = "for your workload: pass --config FILE or -- CMD"
 INDENT = "  "
@@ -79,6 +81,4 @@ def _below(view: KnobView) -> list[str]:
 
 
 def _word(value: Scalar) -> str:
-    if value is None:
-        return "?"
-    return str(value).lower() if isinstance(value, bool) else harmless(str(value), 12)
+    return "?" if value is None else setting_word(value, 12)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vtune.domain.choice import Ratio
-from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Limit, Price
-from vtune.domain.numbers import bytes_, money, rate, round_money, seconds, times, trials_text
+from vtune.domain.experiment import Limit
+from vtune.domain.numbers import bytes_, money, rate, seconds, trials_text
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.adopt import Adoption, how_to_adopt
 from vtune.reporting.inert import fenced, in_markdown
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize
+from vtune.reporting.words import cost_text, rate_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What is rarer than that is in trials.csv, and the report stays one that somebody reads.
 MOST_FAILURES = 20
 MOST_NOTES = 40
+# A command is not shortened; a line of this length is none.
+MOST_PASTED = 4000
 
 Column = tuple[str, Callable[[TrialRecord], str]]
 
@@ -52,16 +54,16 @@ def _adopt(adoption: Adoption) -> list[str]:
     parts = ["## How to adopt it", fenced([adoption.line])]
     if adoption.another_training:
         parts.append("\n".join(f"- **{in_markdown(line)}**" for line in adoption.another_training))
-    if adoption.flags:
-        parts += ["As flags of a vtune command:", fenced([adoption.flags])]
+    if adoption.command:
+        parts += ["A trial with them:", fenced([adoption.command], MOST_PASTED)]
     if adoption.places:
-        parts += ["In the training itself:", fenced(adoption.places)]
+        parts += ["In the training itself:", *(fenced(place, MOST_PASTED) for place in adoption.places)]
     return parts
 
 
 def _trials(report: StudyReport) -> list[str]:
     choice = report.choice
-    alike, varying = _settings_by_kind(report.records)
+    alike, varying = settings_by_kind(report.records)
     parts = []
     if choice.baseline is not None:
         whose = (
@@ -89,7 +91,7 @@ def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
         if choice.baseline is not None and record.trial == choice.baseline.trial:
             return "1"
         found: Ratio | None = choice.ratios.get(record.trial)
-        return "" if found is None else times(found.value, found.ci95)
+        return "" if found is None else ratio_cell(found)
 
     columns: list[Column] = [
         ("trial", lambda record: str(record.trial)),
@@ -126,40 +128,6 @@ def _tells_something(column: Column, records: Sequence[TrialRecord]) -> bool:
 
 def _cell(text: str) -> str:
     return f"**{in_markdown(text)}**" if text in (BEST, f"{BEST}, baseline") else in_markdown(text)
-
-
-def rate_cell(measured: Measurement) -> str:
-    if measured.samples_per_s is None:
-        return ""
-    interval = measured.samples_per_s_ci95
-    if interval is None:
-        return rate(measured.samples_per_s)
-    half = max(interval[1] - measured.samples_per_s, measured.samples_per_s - interval[0])
-    return f"{rate(measured.samples_per_s)} ± {half:.2g}"
-
-
-def settings_cell(record: TrialRecord, names: Sequence[str]) -> str:
-    return ", ".join(
-        f"{name} {setting_word(record.settings[name])}" for name in names if record.settings.get(name) is not None
-    )
-
-
-def cost_text(measured: Measurement, price: Price | None) -> str:
-    cost = measured.projected.cost
-    return "" if cost is None else round_money(cost, price or Price(per_hour=0.0))
-
-
-def varying_settings(records: Sequence[TrialRecord]) -> list[str]:
-    return _settings_by_kind(records)[1]
-
-
-def _settings_by_kind(records: Sequence[TrialRecord]) -> tuple[dict[str, Scalar], list[str]]:
-    """Those that all trials share, and the names of the others."""
-    names = list(dict.fromkeys(name for record in records for name in record.settings))
-    values = {name: {repr(record.settings.get(name)) for record in records} for name in names}
-    alike = {name: records[0].settings[name] for name in names if len(values[name]) == 1}
-    known: dict[str, Scalar] = {name: value for name, value in alike.items() if value is not None}
-    return known, [name for name in names if name not in alike]
 
 
 def _failures(found: Sequence[Failure]) -> list[str]:
@@ -208,7 +176,3 @@ def _or_empty(value: float | None, text: Callable[[float], str]) -> str:
 
 def _percent(value: float) -> str:
     return f"{value:.0%}"
-
-
-def setting_word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

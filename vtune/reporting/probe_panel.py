@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
+from vtune.domain.numbers import bytes_, money, rate, seconds
 from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
+from vtune.reporting.inert import harmless
+from vtune.reporting.words import settings_cell
 
 BAR_CELLS = 24
 
@@ -44,15 +46,8 @@ def _gpu(gpu: GpuUse) -> str:
         memory = f"{bytes_(gpu.vram_peak_bytes)}{of} VRAM at its peak"
     power = "" if gpu.power_w_mean is None else f", {gpu.power_w_mean:.0f} W"
     name = f"{harmless(gpu.name, 60)}: " if gpu.name else ""
-    return f"{name}{busy}, {memory}{power}"
-
-
-def _settings(record: TrialRecord) -> str:
-    return ", ".join(f"{name} {_word(value)}" for name, value in record.settings.items() if value is not None)
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else harmless(str(value), 40)
+    source = f"; memory as told by {harmless(gpu.vram_from, 120)}" if gpu.vram_from else ""
+    return f"{name}{busy}, {memory}{power}{source}"
 
 
 def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
@@ -61,7 +56,7 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     if record.settings:
-        table.add_row("settings", _settings(record))
+        table.add_row("settings", settings_cell(record, list(record.settings)))
     if measured.samples_per_s is not None:
         interval = measured.samples_per_s_ci95
         spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
@@ -71,11 +66,15 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         )
     times = measured.step_time_s
     if times is not None:
-        table.add_row("step", f"{seconds(times.p50)} median, {seconds(times.p90)} at the 90th percentile")
+        table.add_row(
+            "step",
+            f"{seconds(times.mean)} in the mean, {seconds(times.p50)} median, {seconds(times.p90)} at the 90th"
+            " percentile",
+        )
     if measured.data_wait_fraction is not None:
         filled = round(measured.data_wait_fraction * BAR_CELLS)
         bar = "█" * filled + "░" * (BAR_CELLS - filled)
-        table.add_row("waiting", f"{bar} {measured.data_wait_fraction:.0%} of the time for data")
+        table.add_row("waiting", f"{bar} {measured.data_wait_fraction:.0%} of a step for data")
     for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
         if share is not None:
             table.add_row("device idle", f"{share:.0%} of the time for {what}")

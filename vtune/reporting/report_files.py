@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
 
 from vtune.files import write_atomically
 from vtune.journal.paths import StudyPaths
@@ -13,18 +15,29 @@ from vtune.reporting.report_json import choice_to_json
 from vtune.reporting.study_report import StudyReport
 
 
-def write_report_files(report: StudyReport, formats: Collection[str]) -> list[str]:
-    """Returns what could not be written and why: a report can be read from a folder that nobody may write to."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    paths: tuple[Path, ...]
+    # What could not be written, and why.
+    refused: tuple[str, ...]
+
+
+def write_report_files(report: StudyReport, formats: Collection[str]) -> Written:
+    """A report can be read from a folder that nobody may write to. A what-if leaves choice.json to the study's own
+    limits: others take their settings from it."""
     paths = StudyPaths(report.folder)
-    texts = {paths.choice: json.dumps(choice_to_json(report), indent=1, allow_nan=False) + "\n"}
+    texts = {}
     if "md" in formats:
         texts[paths.report_md] = markdown(report)
     if "csv" in formats:
         texts[paths.trials_csv] = csv_table(report)
-    refused = []
+    if report.what_if is None:
+        texts[paths.choice] = json.dumps(choice_to_json(report), indent=1, allow_nan=False) + "\n"
+    written, refused = [], []
     for path, text in texts.items():
         try:
             write_atomically(path, text)
+            written.append(path)
         except OSError as error:
             refused.append(f"{path} was not written: {error.strerror}")
-    return refused
+    return Written(tuple(written), tuple(refused))

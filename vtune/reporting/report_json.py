@@ -49,6 +49,8 @@ def choice_to_json(report: StudyReport) -> dict[str, Any]:
             "baseline_is_own": choice.baseline_is_own,
             "ranked_by": choice.ranked_by,
             **_speedup(choice.speedup),
+            "unconfirmed": choice.unconfirmed,
+            "provisional": choice.provisional,
             "tie": choice.tie,
             "limits": {
                 "ram": report.limits.ram.text if report.limits.ram is not None else None,

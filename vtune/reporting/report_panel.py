@@ -6,74 +6,159 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.choice import Choice
-from vtune.domain.numbers import bytes_, harmless, rate, seconds, times, trials_text
+from vtune.domain.numbers import bytes_, rate, seconds, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.reporting.adopt import how_to_adopt
-from vtune.reporting.markdown import cost_text, setting_word, settings_cell, varying_settings
+from vtune.reporting.inert import harmless
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.summary import failures, outcome, summarize
+from vtune.reporting.words import cost_text, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.
 MOST_TRIALS, MOST_LINES, MOST_FAILURES, WORDS_OF_FAILURE = 12, 8, 3, 4
 # Each in a column of its own; more share one.
 MOST_SETTINGS = 4
-MOST_CELL = 16
+MOST_CELL = 120
+# A command is not shortened; a line of this length is none.
+MOST_PASTED = 4000
+SETTINGS = "settings"
+# Titles that no setting has: they hold a blank, a sign or a capital.
+BUILT_IN = ("", "outcome", "samples/s", "× baseline", "RAM", "VRAM", "whole run", "cost", SETTINGS)
+# Between two columns: the padding and the line that the box keeps free.
+GAP = 2
+
+
+# In a narrow terminal columns go in this order, but never one that an option asked for.
+DROPPED_FIRST = ("whole run", "VRAM", "RAM", "samples/s", "cost", SETTINGS)
 
 T = TypeVar("T")
-Column = tuple[str, Callable[[TrialRecord], str]]
+Cell = Callable[[TrialRecord], str]
+Column = tuple[str, Cell]
 
 
-def report_panel(report: StudyReport) -> RenderableType:
+def report_panel(report: StudyReport, *, whole: str = "report.md") -> RenderableType:
+    """`whole` is where all of it stands."""
     summary, adoption = summarize(report), how_to_adopt(report)
     parts: list[RenderableType] = [
         Text(harmless(summary.verdict), style="bold" if report.choice.best is not None else "bold red")
     ]
     if report.records:
-        parts += [Text(), _table(report)]
-    if adoption is not None:
-        parts += _section("adopt", [*([adoption.flags] if adoption.flags else []), *adoption.places])
-        parts += [Text(harmless(line), style="bold") for line in adoption.another_training]
+        parts += [Text(), _Trials(report, whole)]
+    if adoption is not None and adoption.another_training:
+        parts += [Text(), *(Text(harmless(line), style="bold") for line in adoption.another_training)]
     for failure in failures(report.records)[:MOST_FAILURES]:
         status = failure.status.value.replace("_", " ")
         heading = f"{trials_text(failure.trials)}, {status}: {failure.detail}"
         parts += [Text(), Text(harmless(heading), style="red")]
         parts += [Text(f"  │ {harmless(line)}", style="dim") for line in failure.last_words[-WORDS_OF_FAILURE:]]
-    parts += _section("why", summary.why)
-    parts += _section("next", summary.next)
-    parts += _section("note", summary.notes)
+    parts += _section("why", summary.why, whole)
+    parts += _section("next", summary.next, whole)
+    parts += _section("note", summary.notes, whole)
     return Panel(Group(*parts), title=Text(harmless(report.study)), title_align="left", padding=(1, 1))
 
 
-def _table(report: StudyReport) -> RenderableType:
-    records = _that_matter(report.records, report.choice)
-    columns = [column for column in _columns(report) if any(column[1](record) for record in records)]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for title, cell in columns:
-        widest = max(len(cell(record)) for record in records)
-        # Long headings take several lines rather than the room of the numbers.
-        heading = Text(harmless(title, 40).replace("_", " ").replace(" ", "\n"))
-        table.add_column(heading, header_style="dim", min_width=min(widest, MOST_CELL), overflow="ellipsis")
-    for record in records:
-        best = report.choice.best is not None and record.trial == report.choice.best.trial
-        cells = [Text(harmless(cell(record), 120)) for _, cell in columns]
-        table.add_row(*cells, style="bold" if best else None)
-    if len(records) == len(report.records):
+def to_paste(report: StudyReport) -> list[Text]:
+    """What is to be copied, a line each: for outside of the frame, whose border would be copied too."""
+    adoption = how_to_adopt(report)
+    if adoption is None or not (adoption.command or adoption.places):
+        return []
+    lines = [Text(), Text("a trial with them, and where they go in the training:", style="dim")]
+    lines += [Text(harmless(adoption.command, MOST_PASTED))] if adoption.command else []
+    for place in adoption.places:
+        lines += [Text(), Text(harmless(place[0], MOST_PASTED), style="dim")]
+        lines += [Text(harmless(line, MOST_PASTED)) for line in place[1:]]
+    return lines
+
+
+class _Trials:
+    """A table of as many columns as there is room for; what had no room is named below it."""
+
+    def __init__(self, report: StudyReport, whole: str) -> None:
+        self._report, self._whole = report, whole
+        self._records = _that_matter(report.records, report.choice)
+
+    def __rich_console__(self, console: object, options: ConsoleOptions) -> RenderResult:
+        report, records = self._report, self._records
+        columns = [column for column in _columns(report) if any(column[1](record) for record in records)]
+        asked, gone = _asked_for(report), []
+        names = [title for title, _ in columns if title not in BUILT_IN]
+        if _needs(columns, records) > options.max_width and len(names) > 1:
+            one: Column = (SETTINGS, lambda record: settings_cell(record, names))
+            columns = [columns[0], one, *(column for column in columns[1:] if column[0] not in names)]
+        for title in DROPPED_FIRST:
+            if _needs(columns, records) <= options.max_width:
+                break
+            kept = [column for column in columns if column[0] != title or title in asked]
+            gone += [title] if len(kept) < len(columns) else []
+            columns = kept
+        yield self._table(columns, options.max_width)
+        if gone:
+            yield Text(f"{', '.join(gone)}: in {self._whole}", style="dim")
+        if len(records) < len(report.records):
+            yield Text(f"{len(report.records) - len(records)} more trials are in {self._whole}", style="dim")
+
+    def _table(self, columns: Sequence[Column], width: int) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        widths = _shared_out(columns, self._records, width)
+        for title, _ in columns:
+            # Cut nowhere: half of a number is another number.
+            table.add_column(_heading(title), header_style="dim", overflow="fold", width=widths.get(title))
+        for record in self._records:
+            best = self._report.choice.best is not None and record.trial == self._report.choice.best.trial
+            cells = [Text(harmless(cell(record), MOST_CELL)) for _, cell in columns]
+            table.add_row(*cells, style="bold" if best else None)
         return table
-    return Group(table, Text(f"{len(report.records) - len(records)} more trials are in report.md", style="dim"))
+
+
+def _heading(title: str) -> Text:
+    """Long ones take several lines rather than the room of the numbers."""
+    return Text(harmless(title, MOST_CELL).replace("_", " ").replace(" ", "\n"))
+
+
+def _shared_out(columns: Sequence[Column], records: Sequence[TrialRecord], room: int) -> dict[str, int]:
+    """Cells for each column: it is the one with the most to wrap that gives way. Nothing where not even words fit."""
+    widths = {title: _width(title, cell, records) for title, cell in columns}
+    least = {title: _width(title, cell, records, words=True) for title, cell in columns}
+    room -= GAP * len(columns)
+    while sum(widths.values()) > room:
+        widest = max(widths, key=lambda title: widths[title] - least[title])
+        if widths[widest] <= least[widest]:
+            return {}
+        widths[widest] -= 1
+    return widths
+
+
+def _needs(columns: Sequence[Column], records: Sequence[TrialRecord]) -> int:
+    """The cells that they take side by side."""
+    return sum(_width(title, cell, records) + GAP for title, cell in columns)
+
+
+def _width(title: str, cell: Cell, records: Sequence[TrialRecord], *, words: bool = False) -> int:
+    """Of the longest cell, or of the longest word. Settings in one column may wrap between two of them."""
+    texts = [harmless(cell(record), MOST_CELL) for record in records]
+    texts = [text.replace(", ", ",\n") for text in texts] if title == SETTINGS else texts
+    apart = None if words else "\n"
+    return max(cell_len(part) for text in [_heading(title).plain, *texts] for part in [*text.split(apart), ""])
+
+
+def _asked_for(report: StudyReport) -> set[str]:
+    asked = {"RAM": report.limits.ram, "VRAM": report.limits.vram, "cost": report.price}
+    return {title for title, option in asked.items() if option is not None}
 
 
 def _columns(report: StudyReport) -> list[Column]:
-    names = varying_settings(report.records) if len(report.records) > 1 else list(report.records[0].settings)
+    names = settings_by_kind(report.records)[1] if len(report.records) > 1 else list(report.records[0].settings)
     turned: list[Column] = [(name, _setting(name)) for name in names]
     if len(names) > MOST_SETTINGS:
-        turned = [("settings", lambda record: settings_cell(record, names))]
+        turned = [(SETTINGS, lambda record: settings_cell(record, names))]
     return [
         ("", lambda record: str(record.trial)),
         *turned,
@@ -108,15 +193,15 @@ def _that_matter(records: Sequence[TrialRecord], choice: Choice) -> list[TrialRe
 
 def _ratio(record: TrialRecord, choice: Choice) -> str:
     ratio = choice.ratios.get(record.trial)
-    return times(ratio.value, ratio.ci95) if ratio is not None else ""
+    return ratio_cell(ratio) if ratio is not None else ""
 
 
-def _section(title: str, lines: Sequence[str], bullet: str = "·") -> list[RenderableType]:
+def _section(title: str, lines: Sequence[str], whole: str, bullet: str = "·") -> list[RenderableType]:
     if not lines:
         return []
     grid = Table.grid(padding=(0, 1))
     for line in lines[:MOST_LINES]:
         grid.add_row(bullet, Text(harmless(line)))
     if len(lines) > MOST_LINES:
-        grid.add_row(bullet, Text(f"{len(lines) - MOST_LINES} more in report.md", style="dim"))
+        grid.add_row(bullet, Text(f"{len(lines) - MOST_LINES} more in {whole}", style="dim"))
     return [Text(), Text(title, style="dim"), Padding(grid, (0, 0, 0, 1))]

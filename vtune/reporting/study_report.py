@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from vtune.config.remembered import Remembered, remember
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import Experiment, Limits, Price
 from vtune.domain.machine import Machine
+from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
 from vtune.journal.find_study import find_study
-from vtune.journal.journal import Journal
+from vtune.journal.fingerprint import fingerprint_of
+from vtune.journal.ignored_flags import heeding
+from vtune.journal.journal import Journal, JournalText
 from vtune.journal.paths import StudyPaths
 from vtune.journal.sound import is_sound
 
@@ -32,6 +35,12 @@ class StudyReport:
     # What was asked, where the training's own files are here; only then are its config keys known.
     experiment: Experiment | None = None
     machine: Machine | None = None
+    # The file of the user's that names this study, where it is still here.
+    config: Path | None = None
+    # file:line at which the training makes its loader, as far as a trial had to learn it.
+    loader_at: str | None = None
+    # In words: limits that were typed for this report and are not the study's. What follows from them is no result.
+    what_if: str | None = None
     # What of the journal could not be read, in words.
     journal_notes: tuple[str, ...] = ()
 
@@ -44,7 +53,7 @@ def find_report(
     limits: Limits | None = None,
     price: Price | None = None,
 ) -> StudyReport:
-    """Of the study named, the config's, or the one used last."""
+    """A study from its journal: the one named, the config's, or the one used last. Starts and writes nothing."""
     asked = remember(config) if config is not None else None
     paths = find_study(results, study or (asked.study if asked is not None else None))
     return read_study_report(paths, asked=asked, limits=limits, price=price)
@@ -55,34 +64,32 @@ def read_study_report(
 ) -> StudyReport:
     """`limits` and `price` go before those of a config named now (`asked`), and those before what the study was asked
     with. Nothing is locked and nothing written: another vtune may be at work on the study."""
-    said = [Remembered(limits=limits or Limits(), price=price), asked or Remembered(), _remembered(paths)]
-    limits = Limits(
-        vram=next((one.limits.vram for one in said if one.limits.vram is not None), None),
-        ram=next((one.limits.ram for one in said if one.limits.ram is not None), None),
-    )
+    known = [asked or Remembered(), _remembered(paths.experiment)]
+    said = [Remembered(limits=limits or Limits(), price=price), *known]
+    own, limits = _limits(known), _limits(said)
+    experiment = next((heeding(one.experiment, paths) for one in said if one.experiment is not None), None)
     price = next((one.price for one in said if one.price is not None), None)
     machine = _machine(paths.machine)
     text = Journal(paths.journal).read_whole()
     records = [_priced(record, price) for record in text.records]
-    notes = []
-    if text.torn:
-        notes.append(
-            "the last line of the journal has no end (a trial is being recorded, or vtune was killed): left out"
-        )
-    if text.unreadable:
-        lines = "1 line" if text.unreadable == 1 else f"{text.unreadable} lines"
-        by = "written by a newer vtune" if text.newer == text.unreadable else f"{text.newer} written by a newer vtune"
-        notes.append(f"{lines} of the journal cannot be read by this vtune{f' ({by})' if text.newer else ''}: left out")
     return StudyReport(
         study=paths.root.name,
         folder=paths.root,
         records=tuple(records),
-        choice=choose(records, limits=limits, ram_total_bytes=machine.ram_bytes if machine is not None else None),
+        choice=choose(
+            records,
+            limits=limits,
+            ram_total_bytes=machine.ram_bytes if machine is not None else None,
+            cores=machine.cores if machine is not None else None,
+        ),
         limits=limits,
         price=price,
-        experiment=next((one.experiment for one in said if one.experiment is not None), None),
+        experiment=experiment,
         machine=machine,
-        journal_notes=tuple(notes),
+        config=_config(experiment, paths),
+        loader_at=_loader_at(experiment, paths),
+        what_if=_what_if(limits, own),
+        journal_notes=tuple(_journal_notes(text)),
     )
 
 
@@ -90,11 +97,78 @@ def gpu_was_seen(records: Sequence[TrialRecord]) -> bool:
     return any(record.measurement.gpus or record.measurement.vram_peak_bytes is not None for record in records)
 
 
-def _remembered(paths: StudyPaths) -> Remembered:
+def _journal_notes(text: JournalText) -> Iterator[str]:
+    if text.torn:
+        yield "the last line of the journal has no end (a trial is being recorded, or vtune was killed): left out"
+    if text.unreadable:
+        by = "written by a newer vtune" if text.newer == text.unreadable else f"{text.newer} written by a newer vtune"
+        yield (
+            f"{_lines(text.unreadable)} of the journal cannot be read by this vtune"
+            f"{f' ({by})' if text.newer else ''}: left out"
+        )
+    if text.joined:
+        lost = f"up to {text.lost} of their records may be lost" if text.lost else "their records were told apart"
+        yield f"{_lines(text.joined)} of the journal held more than one record (a line end was lost): {lost}"
+    if text.repeated:
+        one = len(text.repeated) == 1
+        yield (
+            f"{trials_text(text.repeated)} {'stands' if one else 'stand'} in more than one line of the journal:"
+            f" {'its' if one else 'their'} last line is what is reported"
+        )
+
+
+def _lines(number: int) -> str:
+    return "1 line" if number == 1 else f"{number} lines"
+
+
+def _remembered(path: Path) -> Remembered:
     try:
-        return remember(paths.experiment)
+        return remember(path)
     except (UsageError, OSError):
         return Remembered()
+
+
+def _limits(said: Sequence[Remembered]) -> Limits:
+    return Limits(
+        vram=next((one.limits.vram for one in said if one.limits.vram is not None), None),
+        ram=next((one.limits.ram for one in said if one.limits.ram is not None), None),
+    )
+
+
+def _what_if(limits: Limits, own: Limits) -> str | None:
+    lines = []
+    for name, now, then in (("RAM", limits.ram, own.ram), ("VRAM", limits.vram, own.vram)):
+        if now is not None and (then is None or (now.bytes, now.fraction) != (then.bytes, then.fraction)):
+            lines.append(f"a {name} limit of {now.text} (the study's own: {then.text if then is not None else 'none'})")
+    return f"a what-if, with {' and '.join(lines)}" if lines else None
+
+
+def _config(experiment: Experiment | None, paths: StudyPaths) -> Path | None:
+    """Only where going on with it comes to the same: the same study, the same command, and nothing turned by itself."""
+    if experiment is None:
+        return None
+    for path in (experiment.source, experiment.workload.config_path):
+        if path is None or path.absolute() == paths.experiment.absolute():
+            continue
+        written = _remembered(path)
+        if (
+            written.study == paths.root.name
+            and written.experiment is not None
+            and written.experiment.workload.command == experiment.workload.command
+            and not written.experiment.settings
+        ):
+            return path
+    return None
+
+
+def _loader_at(experiment: Experiment | None, paths: StudyPaths) -> str | None:
+    """As long as the scripts are those that were asked: the line moves when they change."""
+    try:
+        answer = json.loads(paths.scout_result.read_text(encoding="utf-8"))
+        known = experiment is not None and answer["question"] == fingerprint_of(experiment)
+        return str(answer["where"]) if known else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _machine(path: Path) -> Machine | None:

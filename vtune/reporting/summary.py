@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vtune.analysis.choose import same_cache
-from vtune.analysis.diagnose import OTHERS_CORES
+from vtune.analysis.choose import same_cache, settings_of, steps_text
 from vtune.analysis.fit import needs_text, relaxed
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
-from vtune.reporting.adopt import saving, settings_text, settings_to_adopt
+from vtune.reporting.adopt import saving, settings_to_adopt
+from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-
-# Trials that are named one by one; the table has them all.
-MOST_NAMED = 3
+from vtune.reporting.words import settings_text, vram_sources
 
 # How a table calls the chosen one.
 BEST = "best"
@@ -59,7 +57,11 @@ def summarize(report: StudyReport) -> Summary:
         verdict=verdict,
         why=tuple(dict.fromkeys(why)),
         next=tuple(dict.fromkeys(next_)),
-        notes=(*report.journal_notes, *choice.remarks, *_notes(report.records)),
+        notes=(
+            *([report.what_if] if report.what_if is not None else []),
+            *report.journal_notes,
+            *_notes(report.records, [remark for remark in choice.remarks if remark not in why]),
+        ),
     )
 
 
@@ -91,9 +93,14 @@ def outcome(record: TrialRecord, choice: Choice) -> str:
         return record.status.value.replace("_", " ")
     if lost.reason == "over_limit":
         return "over the " + " and ".join(excess.memory for excess in choice.over[record.trial]) + " limit"
-    return {"other_cache": "other cache", "not_lasting": "not lasting", "no_rate": "no rate"}.get(
-        lost.reason, lost.reason
-    )
+    return {
+        "other_cache": "other cache",
+        "not_lasting": "not lasting",
+        "too_short": "too short",
+        "no_rate": "no rate",
+        # Than the best: its ratio may well be above 1.
+        "slower": "behind the best",
+    }.get(lost.reason, lost.reason)
 
 
 def _is_baseline(record: TrialRecord, choice: Choice) -> bool:
@@ -106,7 +113,9 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     own = "your own settings" if choice.baseline_is_own else "the first trial"
     why = [_rate_line(record, choice) for record in _both(best, baseline)]
     next_: list[str] = []
-    others = [lost for lost in choice.lost if lost.reason in ("tie", "slower", "over_limit", "other_cache")]
+    others = [
+        lost for lost in choice.lost if lost.reason in ("tie", "slower", "over_limit", "other_cache", "too_short")
+    ]
     if best.trial != baseline.trial:
         turned = settings_text(settings_to_adopt(report))
         if choice.speedup is not None:
@@ -114,7 +123,7 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         else:
             gain = f"not comparable with {own} (trial {baseline.trial})"
         saved = saving(report)
-        verdict = f"adopt {turned} (trial {best.trial}): {gain}" + (f", {saved}" if saved else "")
+        verdict = f"adopt {turned} (trial {best.trial}{_reserve(choice)}): {gain}" + (f", {saved}" if saved else "")
     elif not others:
         what = "your own settings make" if choice.baseline_is_own else f"{_asked(best)} makes"
         over = " over the whole run" if choice.ranked_by == "samples_per_s_whole_run" else ""
@@ -122,18 +131,26 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         if len(report.records) == 1 or not choice.tie:
             why.append("there is nothing to compare it with yet")
     else:
-        verdict = f"keep {own} (trial {best.trial}): {_nothing_better(choice)}"
+        verdict = f"keep {own} (trial {best.trial}): {_nothing_better(choice, report.records, baseline)}"
     why += _why_so(report, best, baseline)
-    next_ += _next(report, best, baseline)
+    next_ += next_steps(report, best, baseline)
     return verdict, why, [*next_, *best.diagnosis.next]
+
+
+def _reserve(choice: Choice) -> str:
+    """What keeps a winner from being a result."""
+    return f"{', provisional' if choice.provisional else ''}{', unconfirmed' if choice.unconfirmed else ''}"
 
 
 def _both(best: TrialRecord, baseline: TrialRecord) -> list[TrialRecord]:
     return [best] if best.trial == baseline.trial else [best, baseline]
 
 
-def _nothing_better(choice: Choice) -> str:
-    nearest = max(choice.ratios.items(), key=lambda item: item[1].value, default=None)
+def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: TrialRecord) -> str:
+    """Another launch of the same settings is no rival of them, and what comes to less does not look faster."""
+    rivals = {record.trial for record in records if settings_of(record) != settings_of(baseline)}
+    ratios = {trial: ratio for trial, ratio in choice.ratios.items() if trial in rivals}
+    nearest = max(ratios.items(), key=lambda item: item[1].value, default=None)
     reasons = {lost.trial: lost.reason for lost in choice.lost}
     if nearest is None:
         return "nothing else could be measured"
@@ -142,18 +159,26 @@ def _nothing_better(choice: Choice) -> str:
     match reasons.get(trial):
         case "tie" | "repeated":
             return f"no other is distinguishably faster ({said})"
+        case "slower":
+            return f"all others are slower ({said})"
+        case _ if ratio.value <= 1:
+            return f"no other looks faster ({said})"
         case "over_limit":
             return f"what is faster is over a limit ({said})"
         case "other_cache":
             return f"what looks faster read its data from another cache ({said}, not comparable)"
         case "not_lasting":
             return f"what looks faster lived on batches that lay ready ({said}, not lasting)"
+        case "too_short":
+            return f"what looks faster rests on too few steps ({said})"
         case _:
-            return f"all others are slower ({said})"
+            return f"no other is shown to be faster ({said})"
 
 
 def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> list[str]:
-    choice, lines = report.choice, []
+    choice = report.choice
+    # A comparison is judged by them, whichever trial they disturbed: the end of a long list would hide it.
+    lines = [*choice.neighbours] if choice.ratios else []
     if len(choice.ratios) > 1:
         lines.append(
             f"{len(choice.ratios)} trials are compared with trial {baseline.trial}: the intervals of the ratios are"
@@ -163,44 +188,35 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
         lines.append(f"{trials_text(choice.tie)} cannot be told from trial {best.trial} by what was measured")
     for lost in choice.lost:
         ratio = choice.ratios.get(lost.trial)
-        faster = ratio is not None and best.trial != lost.trial and _faster_than(lost.trial, best, choice)
-        if ratio is not None and faster and lost.reason in ("over_limit", "other_cache", "not_lasting"):
+        faster = ratio is not None and best.trial != lost.trial and looks_faster(lost.trial, best, choice)
+        if ratio is not None and faster and lost.reason in ("over_limit", "other_cache", "not_lasting", "too_short"):
             lines.append(f"trial {lost.trial} comes to {times(ratio.value, ratio.ci95)}, but {_uncapped(lost.why)}")
     if not same_cache(best, baseline):
         lines.append(
             f"trial {baseline.trial} read its data {baseline.measurement.cache}, trial {best.trial}"
             f" {best.measurement.cache}: their rates answer different questions"
         )
+    elif best.measurement.cache != baseline.measurement.cache:
+        unknown, known = sorted((best, baseline), key=lambda record: record.measurement.cache != "unknown")
+        lines.append(
+            f"whether trial {unknown.trial} read its data cold or warm is not known, trial {known.trial} read it"
+            f" {known.measurement.cache}: a part of the gain may be the cache's"
+        )
+    if choice.unconfirmed:
+        lines.append(
+            f"{trials_text(choice.unconfirmed)} {'was' if len(choice.unconfirmed) == 1 else 'were'} launched only once:"
+            " two launches of the same settings differ, and a gap like this one has to be seen twice"
+        )
     for record in _both(best, baseline):
-        if not record.measurement.steady:
+        if record.trial in choice.provisional:
+            lines.append(f"trial {record.trial} rests on {steps_text(record)}: what follows from it is provisional")
+        elif not record.measurement.steady:
             because = f": {record.measurement.unsteady_because}" if record.measurement.unsteady_because else ""
             lines.append(f"trial {record.trial} was not shown to be steady{because}")
-    others = baseline.measurement.others_cores or 0.0
-    if best.trial != baseline.trial and others >= OTHERS_CORES:
-        lines.append(
-            f"other programs kept {others:.1f} cores busy during trial {baseline.trial}: it may be faster than it looks"
-        )
     failed = [record for record in report.records if record.status is not TrialStatus.COMPLETED]
     if failed:
         lines.append(_count_of(failed))
     return [*lines, f"trial {best.trial}: {best.diagnosis.verdict}", *best.diagnosis.why]
-
-
-def _next(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> list[str]:
-    choice, lines = report.choice, []
-    if not choice.baseline_is_own:
-        lines.append("measure the training as it is (vtune probe without --set): without it, nobody knows what is won")
-    if any(lost.reason == "other_cache" for lost in choice.lost) or not same_cache(best, baseline):
-        lines.append("measure the baseline again: by now its data is read as that of the later trials was")
-    rivals = [trial for trial in choice.tie if choice.ratios[trial].value > 1] if best.trial == baseline.trial else []
-    if rivals:
-        likely = sorted(rivals, key=lambda trial: -choice.ratios[trial].value)[:MOST_NAMED]
-        lines.append(f"measure {trials_text(sorted(likely))} and the baseline again with --precise to tell them apart")
-    faster = [trial for trial in choice.over if _faster_than(trial, best, choice)]
-    for trial in faster[:MOST_NAMED]:
-        options = " ".join(relaxed(excess) for excess in choice.over[trial])
-        lines.append(f"if the machine allows it, {options} lets trial {trial} in")
-    return lines
 
 
 def _over_limits(choice: Choice) -> Words:
@@ -255,11 +271,6 @@ def _ranked(record: TrialRecord, choice: Choice) -> float | None:
     return record.measurement.samples_per_s
 
 
-def _faster_than(trial: int, best: TrialRecord, choice: Choice) -> bool:
-    own = choice.ratios.get(best.trial)
-    return trial in choice.ratios and choice.ratios[trial].value > (own.value if own is not None else 1.0)
-
-
 def _asked(record: TrialRecord) -> str:
     return settings_text(dict(record.asked or {})) or f"trial {record.trial}"
 
@@ -269,21 +280,25 @@ def _uncapped(sentence: str) -> str:
     return sentence.partition(", but ")[2] or sentence
 
 
-def _notes(records: Sequence[TrialRecord]) -> list[str]:
-    """Each note once, with the trials that it stands in."""
+def _notes(records: Sequence[TrialRecord], remarks: Sequence[str]) -> list[str]:
+    """Each note once, with the trials that it stands in. What most trials say goes before the remarks on the comparison
+    (that the GPU's numbers are not validated, for one): of a long list, a terminal shows the beginning."""
     lines = [] if gpu_was_seen(records) or not records else ["no GPU was seen: what needs one is not known"]
     told: dict[str, list[int]] = {}
     for record in records:
         for note in record.notes:
             told.setdefault(note, []).append(record.trial)
-        for gpu in record.measurement.gpus:
-            for metric, because in gpu.unknown.items():
-                told.setdefault(f"{metric} of GPU {gpu.index} is not known: {because}", []).append(record.trial)
+        for source in vram_sources(record):
+            told.setdefault(f"VRAM peaks are as told by {source}", []).append(record.trial)
     everywhere = len(records)
-    return lines + [
-        note if len(trials) == everywhere else f"{trials_text(trials, MOST_NAMED)}: {note}"
-        for note, trials in told.items()
-    ]
+    often = [note for note, trials in told.items() if 2 * len(trials) > everywhere]
+    seldom = [note for note in told if note not in often]
+
+    def line(note: str) -> str:
+        trials = told[note]
+        return note if len(trials) == everywhere else f"{trials_text(trials, MOST_NAMED)}: {note}"
+
+    return [*lines, *map(line, often), *remarks, *map(line, seldom)]
 
 
 def _last_words(record: TrialRecord) -> tuple[str, ...]:

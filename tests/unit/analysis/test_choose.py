@@ -7,9 +7,10 @@ import pytest
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.choose import choose
-from vtune.analysis.compare import Rate, disagreement, ratio_of, widening_for
+from vtune.analysis.compare import Rate, disagreement, launched, ratio_of, widening_for
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import Limit, Limits
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
 GIB = 2**30
@@ -169,8 +170,15 @@ def test_the_first_of_several_baselines_is_the_baseline_and_the_others_are_no_ri
 def test_repeats_that_disagree_widen_every_interval() -> None:
     calm = choose([BASELINE, a_trial(2, 12.0, asked=FOUR)])
     assert best(calm) == 2
-    drifting = choose([BASELINE, a_trial(2, 12.0, asked=FOUR), a_trial(3, 14.0)])
-    assert best(drifting) == 1 and any("widened" in line for line in drifting.remarks)
+    drifting = choose([BASELINE, a_trial(2, 17.0, asked=FOUR), a_trial(3, 14.0)])
+    assert best(drifting) == 3 and any("widened" in line for line in drifting.remarks)
+
+
+def test_of_two_launches_of_the_baseline_the_faster_counts_and_of_two_winners_the_slower() -> None:
+    unlucky, lucky = a_trial(1, 10.0), a_trial(2, 10.4)
+    choice = choose([unlucky, lucky, a_trial(3, 15.0, asked=FOUR), a_trial(4, 15.4, asked=FOUR)])
+    assert choice.baseline == lucky and best(choice) == 3
+    assert choice.speedup is not None and choice.speedup.value == pytest.approx(15 / 10.4)
 
 
 def test_the_middle_of_several_launches_stands_for_its_settings() -> None:
@@ -198,6 +206,21 @@ def test_a_ratios_interval_joins_the_far_sides_of_both() -> None:
     assert ratio_of(Rate(1.0, (2.0, 3.0)), Rate(1.0, (1.0, 1.0))).ci95 is None
 
 
+def test_an_interval_is_never_narrower_than_launches_differ() -> None:
+    low, high = launched(Rate(100.0, (99.9, 100.1))).interval or (0, 0)
+    assert low == pytest.approx(100 / 1.0298, rel=1e-3) and high == pytest.approx(102.98, rel=1e-3)
+    wide = Rate(100.0, (80.0, 120.0))
+    assert launched(wide).interval == pytest.approx(wide.interval)
+    assert launched(Rate(100.0, None)).interval is None
+
+
+def test_others_make_a_rate_a_lower_bound() -> None:
+    quiet, disturbed = launched(Rate(100.0, (97.0, 103.0))), launched(Rate(100.0, (97.0, 103.0)), 0.6)
+    assert quiet.interval and disturbed.interval
+    assert disturbed.interval[0] == quiet.interval[0] and disturbed.interval[1] == pytest.approx(116.5, abs=0.1)
+    assert launched(Rate(100.0, (97.0, 103.0)), 5.0) == launched(Rate(100.0, (97.0, 103.0)), 1.0)
+
+
 def test_widening_grows_with_the_number_of_comparisons() -> None:
     assert widening_for(0) == widening_for(1) == 1
     assert widening_for(2) == pytest.approx(1.14, abs=0.01) and widening_for(20) == pytest.approx(1.54, abs=0.01)
@@ -206,3 +229,120 @@ def test_widening_grows_with_the_number_of_comparisons() -> None:
 def test_agreeing_repeats_widen_nothing() -> None:
     assert disagreement([[Rate(10.0, (9.7, 10.3)), Rate(10.05, (9.7, 10.4))], [Rate(5.0, (4.9, 5.1))]]) == 1
     assert disagreement([[Rate(10.0, (9.7, 10.3)), Rate(14.0, (13.6, 14.4))]]) > 5
+
+
+# Five probes of one training with a setting that cannot matter, while others kept 1.2 to 1.5 of its 2 cores busy.
+EQUAL = [
+    (90.93, 87.77, 94.19),
+    (92.20, 89.29, 95.21),
+    (82.79, 78.82, 86.95),
+    (87.39, 84.20, 90.71),
+    (87.87, 84.89, 90.96),
+]
+
+
+def beside_others(others: float, *rates: tuple[float, float, float]) -> list[TrialRecord]:
+    return [
+        a_trial(n, value, asked={"prefetch_factor": n} if n > 1 else {},
+                measured={"samples_per_s_ci95": (low, high), "others_cores": others})
+        for n, (value, low, high) in enumerate(rates, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(5))
+@pytest.mark.parametrize("whole", [2, 3, 5])
+def test_five_real_probes_of_one_training_beside_others_are_a_tie(first: int, whole: int) -> None:
+    rates = [EQUAL[first], *EQUAL[:first], *EQUAL[first + 1 :]][:whole]
+    choice = choose(beside_others(1.2, *rates), cores=2.0)
+    assert best(choice) == 1 and choice.speedup is not None and choice.speedup.value == 1
+    assert set(choice.tie) == set(range(2, whole + 1))
+    assert any("1.2 of 2 cores busy" in line and "15% higher" in line for line in choice.remarks)
+
+
+def test_others_count_by_the_cores_there_are_and_by_the_busy_ones_where_those_are_not_known() -> None:
+    rates = [EQUAL[2], EQUAL[1]]
+    assert best(choose(beside_others(1.2, *rates), cores=64.0)) == 2
+    assert best(choose(beside_others(1.2, *rates))) == 1
+    assert not choose(beside_others(0.05, *rates), cores=2.0).remarks
+
+
+def test_a_quiet_baseline_loses_to_a_faster_trial_that_others_disturbed() -> None:
+    faster = a_trial(2, 11.5, asked=FOUR, measured={"others_cores": 1.5})
+    assert best(choose([BASELINE, faster], cores=2.0)) == 2
+    assert (
+        best(choose([a_trial(1, 10.0, measured={"others_cores": 1.5}), a_trial(2, 11.5, asked=FOUR)], cores=2.0)) == 1
+    )
+
+
+def studies(seed: int, *, trials: int, gain: float, share: float) -> list[Choice]:
+    """Launches as they were seen to differ: by 1.5 %, and by 0.056 of the share that others took; the window's own
+    interval tells 2 to 5 % of it."""
+    chance, made = random.Random(seed), []
+    for _ in range(200):
+        records = []
+        for n in range(1, trials + 1):
+            window, lost = chance.uniform(0.01, 0.025), abs(chance.gauss(0, 0.056 * share / 0.6))
+            rate = 100 * (gain if n == trials else 1) * math.exp(chance.gauss(0, math.hypot(0.015, window)) - lost)
+            asked = {"prefetch_factor": n} if n > 1 else {}
+            half = 1.96 * math.hypot(0.015, window)
+            records.append(a_trial(n, rate, ci=half, asked=asked, measured={"others_cores": 2 * share}))
+        made.append(choose(records, cores=2.0))
+    return made
+
+
+@pytest.mark.parametrize("trials", [2, 5, 20])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_equal_settings_are_seldom_called_different_whatever_the_neighbours_do(trials: int, share: float) -> None:
+    wrong = sum(best(choice) != 1 for choice in studies(11, trials=trials, gain=1.0, share=share))
+    assert wrong / 200 < 0.05
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_gain_of_a_third_is_found(share: float) -> None:
+    found = sum(best(choice) == 5 for choice in studies(12, trials=5, gain=1.3, share=share))
+    assert found / 200 > 0.9
+
+
+def test_a_gain_too_small_to_matter_is_none_however_narrow_the_intervals() -> None:
+    little = choose([a_trial(1, 10.0, ci=0.001), a_trial(2, 10.55, asked=FOUR, ci=0.001)])
+    assert little.ratios[2].shown_faster and best(little) == 1 and "more than 2%" in little.lost[0].why
+
+
+def test_a_winner_is_unconfirmed_until_both_were_launched_twice_or_the_gap_is_beyond_doubt() -> None:
+    once = [BASELINE, a_trial(2, 11.5, asked=FOUR)]
+    assert best(choose(once)) == 2 and choose(once).unconfirmed == (1, 2)
+    again = [*once, a_trial(3, 11.45, asked=FOUR)]
+    assert choose(again).unconfirmed == (1,)
+    both = choose([*again, a_trial(4, 10.05)])
+    assert best(both) == 3 and both.unconfirmed == ()
+    assert choose([BASELINE, a_trial(2, 13.0, asked=FOUR)]).unconfirmed == ()
+    assert choose([BASELINE, a_trial(2, 10.1, asked=FOUR)]).unconfirmed == ()
+
+
+def test_a_launch_from_another_cache_confirms_nothing() -> None:
+    warm, cold = {"cache": "warm"}, {"cache": "cold"}
+    records = [a_trial(1, 10.0, measured=warm), a_trial(2, 11.5, asked=FOUR, measured=warm)]
+    assert choose([*records, a_trial(3, 9.0, measured=cold)]).unconfirmed == (1, 2)
+
+
+def test_too_few_steps_win_only_where_nothing_better_is_there_and_are_called_provisional() -> None:
+    short = {"steady": False, "steps_measured": 1}
+    faster = a_trial(2, 31.0, asked=FOUR, measured=short)
+    choice = choose([BASELINE, faster])
+    assert best(choice) == 1 and reasons(choice) == {2: "too_short"} and "1 measured step," in choice.lost[0].why
+    assert choice.tie == () and choice.provisional == ()
+    assert best(choose([BASELINE, faster, a_trial(3, 20.0, asked={"workers": 2})])) == 3
+    both = choose([a_trial(1, 10.0, measured=short), faster])
+    assert best(both) == 2 and both.provisional == (1, 2)
+    for enough in ({"steady": True, "steps_measured": 5}, {"steady": False, "steps_measured": 20}):
+        assert best(choose([BASELINE, a_trial(2, 31.0, asked=FOUR, measured=enough)])) == 2
+
+
+def test_a_slower_trial_of_few_steps_is_slower() -> None:
+    slow = a_trial(2, 5.0, asked=FOUR, measured={"steady": False, "steps_measured": 3})
+    assert reasons(choose([BASELINE, slow])) == {2: "slower"}
+
+
+def test_a_rate_of_a_whole_run_that_is_none_is_named_with_its_trial() -> None:
+    choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR, measured={"samples_per_s_whole_run": 0.0})])
+    assert any(line.endswith("not known for trial 2") for line in choice.remarks)

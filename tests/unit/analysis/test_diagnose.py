@@ -3,7 +3,7 @@ from dataclasses import replace
 from support.records import a_record
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
-from vtune.domain.record import GpuUse, Projection, StageTime, WorkerCost
+from vtune.domain.record import GpuUse, ProcessUse, Projection, StageTime, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -35,6 +35,15 @@ def test_a_training_that_does_not_wait_is_compute_bound_and_workers_are_not_prop
     assert "at most" not in found.verdict
     assert found.bottleneck == "compute"
     assert not any("--set workers" in line for line in found.next)
+
+
+def test_no_more_workers_are_proposed_where_its_processes_wait_for_cores() -> None:
+    cheap = replace(MEASURED, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.4))
+    queued = replace(cheap, processes=(ProcessUse(role="main"), ProcessUse(role="worker 0", queued_fraction=0.5)))
+    assert any("--set workers" in line for line in diagnose(cheap, MACHINE).next)
+    lines = diagnose(queued, MACHINE).next
+    assert any("the cores are the limit" in line for line in lines)
+    assert not any("--set workers" in line for line in lines)
 
 
 def test_neighbours_are_named_because_the_numbers_suffer() -> None:
@@ -112,17 +121,12 @@ def test_storage_is_blamed_only_when_the_bytes_came_from_the_disk() -> None:
     assert diagnose(computing, MACHINE).bottleneck == "data"
 
 
-def test_what_a_gpu_told_is_not_called_proven_before_the_self_test_has_passed() -> None:
-    measured = replace(ON_A_GPU, host_fraction=0.7)
-    assert any("not validated here" in line for line in diagnose(measured, MACHINE).why)
-    proven = replace(MACHINE, gpu_validated=True)
-    assert not any("not validated here" in line for line in diagnose(measured, proven).why)
-    assert not any("not validated here" in line for line in diagnose(MEASURED, MACHINE).why)
-
-
-def test_clocks_held_down_other_tenants_and_a_full_allocator_are_named() -> None:
-    gpu = replace(GPU, throttled={"heat": 0.5, "power cap": 0.01}, others_peak_bytes=4 * 2**30)
+def test_clocks_held_down_and_a_full_allocator_are_named() -> None:
+    gpu = replace(GPU, throttled={"heat": 0.5, "power cap": 0.01})
     lines = diagnose(replace(ON_A_GPU, gpus=(gpu,), alloc_retries=3), MACHINE).why
     assert any("heat in 50%" in line for line in lines) and not any("power cap" in line for line in lines)
-    assert any("others hold 4 GiB" in line for line in lines)
     assert any("3 times" in line for line in lines)
+    kept = replace(ON_A_GPU, vram_reserved_peak_bytes=2 * 2**30, vram_allocated_peak_bytes=2**30, skipped_steps=2)
+    lines = diagnose(kept, MACHINE).why
+    assert any("2 GiB of VRAM, of which 1 GiB" in line for line in lines)
+    assert any(line.startswith("2 optimizer steps were left out") for line in lines)

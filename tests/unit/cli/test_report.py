@@ -62,7 +62,10 @@ def test_a_single_format_stands_on_stdout_as_it_is_in_its_file(here: Path, capsy
 def test_several_formats_are_written_and_json_goes_to_stdout(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = a_study(here)
     assert run(["report", "--format", "csv,md,json"]) == 0
-    assert json.loads(capsys.readouterr().out)["study"] == "demo"
+    said = capsys.readouterr()
+    names = ("report.md", "trials.csv", "choice.json")
+    assert said.err.endswith(f"written: {' · '.join(f'results/demo/{name}' for name in names)}\n")
+    assert json.loads(said.out)["study"] == "demo"
     assert (folder / "report.md").exists() and (folder / "trials.csv").exists()
 
 
@@ -72,6 +75,27 @@ def test_limits_choose_again_and_no_feasible_trial_is_no_failure_of_a_report(
     a_study(here)
     assert run(["report", "--ram-limit", "1GiB"]) == 0
     assert "no trial fits the limits; trial 1 is nearest: --ram-limit 3GiB" in capsys.readouterr().out
+
+
+def test_limits_typed_for_a_what_if_leave_the_files_of_the_study_alone(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_study(here)
+    assert run(["report"]) == 0
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    capsys.readouterr()
+    assert run(["report", "--ram-limit", "1GiB"]) == 0
+    said = capsys.readouterr()
+    assert "a what-if, with a RAM limit of 1GiB (the study's own: none)" in said.err and "a what-if" in said.out
+    assert "written:" not in said.err and "report.md" not in said.out
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
+    assert run(["report", "--ram-limit", "1GiB", "--format", "csv,md,json"]) == 0
+    assert "report.md · " in capsys.readouterr().err and "a what-if" in (folder / "report.md").read_text()
+    assert (folder / "choice.json").read_bytes() == kept["choice.json"]
+    (folder / "experiment.yaml").write_text("vtune:\n  command: /not/here\n  limits: {ram: 1GiB}\n")
+    assert run(["report", "--ram-limit", "1024MiB"]) == 0
+    assert "what-if" not in capsys.readouterr().err
+    assert json.loads((folder / "choice.json").read_text())["best"] is None
 
 
 @pytest.mark.parametrize("journal", [b"", b'{"torn', b"garbage\n", b'{"schema": 99, "trial": 1}\n'])
@@ -84,6 +108,32 @@ def test_a_study_without_a_readable_trial_is_reported(
         assert run(["report", *arguments]) == 0
     said = capsys.readouterr().out
     assert "no trial was recorded yet" in said and ("left out" in said) == bool(journal)
+
+
+def test_lines_run_together_and_written_twice_are_said_and_what_can_be_read_is(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = a_study(here) / "journal.jsonl"
+    first, second, third = journal.read_bytes().splitlines()
+    journal.write_bytes(first + second + b"\n" + third + b"\n" + second + b"\n" + first[:200] + third + b"\n")
+    assert run(["report", "--json", "--quiet"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [trial["trial"] for trial in told["trials"]] == [1, 2, 3] and told["best"]["trial"] == 2
+    notes = " ".join(told["notes"])
+    assert "2 lines of the journal held more than one record" in notes and "up to 1 of their records" in notes
+    assert "trials 2, 3 stand in more than one line of the journal: their last line" in notes
+
+
+def test_the_machines_cores_tell_what_neighbours_may_have_taken(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    busy = {"others_cores": 1.4}
+    trials = [a_trial(1, 10.0, measured=busy), a_trial(2, 11.5, asked=FOUR, measured=busy)]
+    paths = write_study(here / "results", *trials)
+    for cores, best in ((2.0, 1), (64.0, 2)):
+        machine = {"host": "h", "kernel": "6", "cpu_model": None, "cores": cores, "ram_bytes": None, "shm_bytes": None}
+        paths.machine.write_text(json.dumps(machine))
+        assert run(["report", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["best"]["trial"] == best and told["choice"]["unconfirmed"] == ([] if best == 1 else [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +173,14 @@ def test_a_config_names_its_study_also_where_its_training_is_not(
 
 def test_where_nothing_can_be_written_the_report_is_still_shown(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = a_study(here)
-    for name in ("report.md", "trials.csv", "choice.json"):
+    (folder / "report.md").mkdir()
+    assert run(["report"]) == 0
+    said = capsys.readouterr()
+    assert "report.md was not written" in said.err and "in report.md" not in said.out
+    assert said.err.endswith("written: results/demo/trials.csv · results/demo/choice.json\n")
+    (folder / "trials.csv").unlink()
+    (folder / "choice.json").unlink()
+    for name in ("trials.csv", "choice.json"):
         (folder / name).mkdir()  # stands in the way, also of root
     assert run(["report", "--json"]) == 0
     said = capsys.readouterr()

@@ -52,7 +52,11 @@ def test_a_record_of_an_older_vtune_is_read_with_its_gaps(tmp_path: Path) -> Non
     "changes",
     [{"samples_per_s": "=cmd()"}, {"samples_per_s": True}, {"settings": [1]}, {"settings": {"workers": [4]}},
      {"projected": {"run_s": "long"}}, {"projected": 3}, {"gpus": [{"index": "x", "uuid": "y"}]}, {"detail": 7},
-     {"trial": "1"}, {"samples_per_s_ci95": [1]}, {"status": []}, {"ram_peak_bytes": 10**200}],
+     {"trial": "1"}, {"samples_per_s_ci95": [1]}, {"status": []}, {"ram_peak_bytes": 10**200},
+     {"ram_peak_bytes": -1}, {"samples_per_s": -12.0}, {"samples_per_s_ci95": [-1.0, 20.0]},
+     {"workers_rss_bytes": [5, -5]}, {"steps_measured": -3}, {"trial": -1}, {"projected": {"run_s": -9.0}},
+     {"others_cores": -0.5},
+     {"gpus": [{"index": 0, "uuid": "y", "vram_total_bytes": -1}]}],
 )  # fmt: skip
 def test_a_line_with_a_wrong_type_in_it_is_no_record(tmp_path: Path, changes: dict[str, object]) -> None:
     found = read(tmp_path, a_line(**changes) + a_line(trial=2))
@@ -65,9 +69,34 @@ def test_what_is_no_number_is_unknown(tmp_path: Path) -> None:
     assert record.measurement.samples_per_s is None and record.measurement.projected.run_s is None
 
 
-def test_of_two_lines_for_one_trial_the_later_holds(tmp_path: Path) -> None:
-    (record,) = read(tmp_path, a_line(reason="first") + a_line(reason="second")).records
-    assert record.reason == "second"
+def test_of_two_lines_for_one_trial_the_later_holds_and_the_trial_is_named(tmp_path: Path) -> None:
+    found = read(tmp_path, a_line(reason="first") + a_line(trial=2) + a_line(reason="second") + a_line(reason="third"))
+    assert [record.reason for record in found.records] == ["third", "the current settings"] and found.repeated == (1,)
+    assert read(tmp_path, a_line() + a_line(trial=2)).repeated == ()
+
+
+@pytest.mark.parametrize("between", [b"", b" ", b"\r"])
+def test_records_on_one_line_are_told_apart(tmp_path: Path, between: bytes) -> None:
+    joined = between.join(a_line(trial=n).rstrip() for n in (2, 3, 4))
+    found = read(tmp_path, a_line() + joined + b"\n" + a_line(trial=5))
+    assert [record.trial for record in found.records] == [1, 2, 3, 4, 5]
+    assert (found.joined, found.lost, found.unreadable) == (1, 0, 0)
+
+
+def test_of_records_run_together_what_is_torn_is_counted_as_lost(tmp_path: Path) -> None:
+    text = a_line(trial=2)[:-30] + a_line(trial=3, note='{"schema": 1}').rstrip() + a_line(trial=4)
+    found = read(tmp_path, text)
+    assert [record.trial for record in found.records] == [3, 4]
+    assert (found.joined, found.lost, found.unreadable) == (1, 1, 0)
+    tail = read(tmp_path, a_line(trial=2)[40:].rstrip() + a_line(trial=3))
+    assert ([record.trial for record in tail.records], tail.joined, tail.lost) == ([3], 1, 1)
+
+
+def test_what_can_be_below_nothing_may_be(tmp_path: Path) -> None:
+    settings = {"workers": 2, "lr_steps": -1}
+    gpu = {"index": 0, "uuid": "y", "temperature_c_max": -5.0}
+    (record,) = read(tmp_path, a_line(settings=settings, device_gap_s=-1e-6, gpus=[gpu])).records
+    assert record.settings == settings and record.measurement.gpus[0].temperature_c_max == -5
 
 
 def test_five_hundred_trials_are_read_within_a_second(tmp_path: Path) -> None:

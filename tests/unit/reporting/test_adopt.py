@@ -2,8 +2,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+import yaml
+
 from support.studies import a_trial, write_study
+from vtune.config.experiment_file import write_experiment
+from vtune.config.load import experiment_from_command, load_experiment
 from vtune.domain.experiment import Limit, Limits, Price
+from vtune.journal.fingerprint import fingerprint_of
 from vtune.reporting.adopt import how_to_adopt
 from vtune.reporting.report_json import report_to_json
 from vtune.reporting.study_report import read_study_report
@@ -26,28 +32,75 @@ def a_study(tmp_path: Path, *records):
     return paths
 
 
-def test_each_setting_is_told_with_the_place_where_it_stands(tmp_path: Path) -> None:
+def test_a_config_is_told_as_the_part_to_write_and_the_rest_as_arguments_of_the_loader(tmp_path: Path) -> None:
     report = read_study_report(a_study(tmp_path, a_trial(1, 10.0, batch=1), FASTER))
     adoption = how_to_adopt(report)
     assert adoption is not None
-    assert adoption.flags == "--set workers=4 --set batch_size=2 --set prefetch_factor=4"
-    assert "workers: experiment.yaml: training.workers: 4" in adoption.places
-    assert "batch_size: experiment.yaml: training.train_batch_size: 2" in adoption.places
-    assert any("DataLoader: prefetch_factor=4" in place for place in adoption.places)
+    config, loader = adoption.places
+    assert config[0] == f"# {tmp_path / 'demo' / 'experiment.yaml'}"
+    assert yaml.safe_load("\n".join(config)) == {"training": {"workers": 4, "train_batch_size": 2}}
+    assert loader == ("# the training's loader: where the script makes it", "DataLoader(..., prefetch_factor=4)")
     assert adoption.line.startswith("workers=4 batch_size=2 prefetch_factor=4: 3.1× ± 0.1, saves 2.41 h / 8.84 EUR")
+
+
+def test_the_command_names_the_users_own_config_and_goes_on_with_the_same_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = Path("my configs", "demo.yaml")
+    config.parent.mkdir()
+    config.write_text(CONFIG)
+    paths = write_study(Path("results"), a_trial(1, 10.0, batch=1), FASTER)
+    write_experiment(load_experiment(config), paths.experiment)
+    adoption = how_to_adopt(read_study_report(paths))
+    assert adoption is not None and adoption.places[0][0] == "# my configs/demo.yaml"
+    turned = " --set workers=4 --set batch_size=2 --set prefetch_factor=4"
+    assert adoption.command == f"vtune probe --config 'my configs/demo.yaml'{turned}"
+    # Another study, another command or settings of its own would make it another question.
+    for other in (
+        CONFIG.replace("vtune:", "vtune:\n  study: other"),
+        CONFIG.replace("pass", "...").replace("price:", "settings: {workers: 3}\n  price:"),
+        "nothing: 1\n",
+    ):
+        config.write_text(other)
+        adoption = how_to_adopt(read_study_report(paths))
+        assert adoption is not None and adoption.command == f"vtune probe --study demo{turned}"
+
+
+def test_a_flag_is_told_in_its_command_and_the_loader_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("pass")
+    experiment = experiment_from_command(["python", "train.py", "--num-workers", "1", "--name", "a b;c"])
+    trials = a_trial(1, 10.0), a_trial(2, 31.0, asked={"workers": 4, "pin_memory": True})
+    paths = write_study(tmp_path / "my results", *trials)
+    write_experiment(experiment, paths.experiment)
+    question = fingerprint_of(load_experiment(paths.experiment))
+    told = {"question": question, "train_loader": "k", "where": f"{tmp_path}/train.py:12", "settings": {}}
+    paths.scout_result.write_text(json.dumps(told))
+    adoption = how_to_adopt(read_study_report(paths))
+    assert adoption is not None
+    assert adoption.command == "vtune probe --study demo --results 'my results' --set workers=4 --set pin_memory=true"
+    command, loader = adoption.places
+    assert command[1].endswith(" train.py --num-workers 4 --name 'a b;c'")
+    assert loader == ("# the training's loader: train.py:12", "DataLoader(..., pin_memory=True)")
+    Path("train.py").write_text("changed")
+    adoption = how_to_adopt(read_study_report(paths))
+    assert adoption is not None and "train.py:12" not in str(adoption.places)
 
 
 def test_without_the_training_here_the_loaders_own_names_are_told(tmp_path: Path) -> None:
     adoption = how_to_adopt(read_study_report(write_study(tmp_path, a_trial(1, 10.0), FASTER)))
-    assert adoption is not None and any("DataLoader: num_workers=4" in place for place in adoption.places)
+    assert adoption is not None and "DataLoader(..., num_workers=4, prefetch_factor=4)" in adoption.places[0]
 
 
 def test_a_journal_cannot_put_words_into_a_shell(tmp_path: Path) -> None:
     hostile = {"workers": "4; reboot", "batch_size": 10**30, "$(reboot)": 1, "pin_memory": True, "prefetch_factor": -3}
     best = replace(FASTER, settings=hostile, asked=hostile)
     adoption = how_to_adopt(read_study_report(write_study(tmp_path, a_trial(1, 10.0), best)))
-    assert adoption is not None and "reboot" not in adoption.flags and "prefetch" not in adoption.flags
-    assert "--set pin_memory=true" in adoption.flags
+    assert adoption is not None and "reboot" not in adoption.command and "prefetch" not in adoption.command
+    assert adoption.command.endswith(" --set pin_memory=true") and "reboot" not in str(adoption.places)
 
 
 def test_there_is_nothing_to_adopt_where_the_baseline_stays(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from support.records import a_gpu_record
 from support.studies import a_failure, a_report, a_trial
+from vtune.analysis.judge import NOT_VALIDATED
 from vtune.domain.experiment import Price
 from vtune.reporting.csv_table import COLUMNS, csv_table
 
@@ -67,3 +68,9 @@ def test_settings_that_are_no_knobs_get_columns_of_their_own() -> None:
     table = csv_table(a_report(replace(a_trial(1, 10.0), settings={"workers": 1, "samples_per_s": 5, "lr": -0.1})))
     (row,) = csv.DictReader(io.StringIO(table))
     assert (row["setting.samples_per_s"], row["setting.lr"], row["samples_per_s"]) == ("5", "-0.1", "10.0")
+
+
+def test_what_is_noted_of_a_trial_stands_in_its_row() -> None:
+    (row,) = rows(replace(a_gpu_record(trial=1), asked={}, notes=(NOT_VALIDATED, "and more")))
+    assert row["notes"] == f"{NOT_VALIDATED}; and more" and row["vram_from"] == "driver"
+    assert rows(a_trial(1, 10.0))[0]["vram_from"] == ""

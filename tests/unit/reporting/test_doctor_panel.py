@@ -10,11 +10,13 @@ from rich.console import Console, RenderableType
 from vtune.domain.machine import Gpu
 from vtune.domain.selftest import CellResult, CellStatus
 from vtune.reporting.doctor_panel import doctor_panel, selftest_table, summary
+from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.cores import Cores
 from vtune.telemetry.kernel import Kernel
+from vtune.telemetry.memory import SharedMemory
 from vtune.telemetry.nvml import DeviceNow, DeviceProcess, Devices
 from vtune.telemetry.scratch import Scratch
-from vtune.telemetry.survey import Cannot, Memory, Neighbours, SharedMemory, Survey
+from vtune.telemetry.survey import Memory, Neighbours, Survey
 from vtune.telemetry.training_python import TrainingPython
 
 GIB = 2**30
@@ -29,8 +31,8 @@ SURVEY = Survey(
     neighbours=Neighbours(others_cores=None, load_average=None, gpu_processes=None),
     scratch=Scratch(filesystem="fuse.s3fs", free_bytes=None, why_unknown="cannot write there: Permission denied"),
     kernel=Kernel(
-        release="5.4", schedstat=True, pss_anon=False, process_io=True, cachestat=False, pidfd=True,
-        yama_ptrace_scope=1, proc_hides_others=False, memory_group_writable=False,
+        release="5.4", schedstat=True, pss_anon=False, process_io=True, pidfd=True,
+        proc_hides_others=False, memory_group_writable=False,
     ),
     python=TrainingPython(executable="/x/python", python="3.12.1", torch="2.9.0", accelerator="CUDA 12.8", cuda="12.8"),
     cannot=(Cannot(what="RAM of a tree is unknown", because="an old kernel", instead="a newer one"),),
@@ -58,13 +60,18 @@ def test_a_gpu_is_told_with_who_uses_it_and_its_driver() -> None:
     used = DeviceNow(
         gpu=Gpu(index=0, uuid="GPU-1", name="NVIDIA A100", memory_bytes=80 * GIB),
         used_bytes=10 * GIB,
+        util_percent=37.4,
         processes=(DeviceProcess(pid=77, used_bytes=10 * GIB), DeviceProcess(pid=78, used_bytes=None)),
     )
     mig = DeviceNow(gpu=Gpu(index=1, uuid="MIG-1", name="A30 1g.6gb", memory_bytes=6 * GIB, mig=True))
     gpus = Devices(devices=(used, mig), driver="580.65", cuda="13.0", why_none=None)
     text = shown(doctor_panel(replace(SURVEY, gpus=gpus), validated=True))
-    assert "NVIDIA A100 · 10 GiB of 80 GiB in use by 2 processes: 77 (10 GiB), 78 (unknown)" in text
+    assert (
+        "NVIDIA A100 · 10 GiB of 80 GiB in use by 2 processes: 77 (10 GiB), 78 (unknown) · busy for 37 % of the time"
+        in text
+    )
     assert "A30 1g.6gb, a MIG slice · unknown of 6 GiB in use by whom is not told" in text
+    assert text.count("busy for") == 1
     assert "580.65, runs CUDA up to 13.0" in text and "passed with these GPUs" in text
 
 
@@ -93,7 +100,10 @@ def test_the_table_says_pass_and_fail_in_words_and_lists_what_was_not_run_once()
     assert "self-test red: 1 passed, 1 failed, 2 not run" in text and "results/b.zip" in text
 
 
-def test_undecided_is_neither_green_by_itself_nor_red() -> None:
-    assert summary([a_cell("passed"), a_cell("inconclusive")]).startswith("self-test green")
-    assert summary([a_cell("inconclusive")]).startswith("self-test red")
+def test_undecided_is_not_red_and_says_that_nothing_is_validated() -> None:
+    assert summary([a_cell("passed"), a_cell("inconclusive", name="b")]) == (
+        "self-test green, but not validated: 1 cell undecided (b): run it again on a quiet machine"
+        " · 1 passed, 1 inconclusive"
+    )
+    assert summary([a_cell("passed"), a_cell("not_judged")]).startswith("self-test incomplete, not validated: 1 cell")
     assert summary([a_cell("passed"), a_cell("failed")]).startswith("self-test red")

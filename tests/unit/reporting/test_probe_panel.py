@@ -6,9 +6,10 @@ from rich.console import Console
 
 from support.records import a_gpu_record, a_record
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, harmless, money, rate, seconds
+from vtune.domain.numbers import bytes_, money, rate, seconds
 from vtune.domain.record import Measurement, Projection
 from vtune.domain.trial import TrialStatus
+from vtune.reporting.inert import harmless
 from vtune.reporting.probe_panel import probe_panel
 
 
@@ -40,6 +41,21 @@ def test_a_gpu_is_shown_with_its_memory_and_what_it_idled_for() -> None:
     assert "17 % busy" in text and "67.2 GiB of 80 GiB VRAM" in text and "91 W" in text
     assert "2% of the time for the main process" in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_each_share_in_which_the_device_idled_is_told_and_what_is_unknown_is_not() -> None:
+    record = a_gpu_record()
+    lines = [line for line in shown(record).splitlines() if "device idle" in line]
+    assert len(lines) == 2 and "2% of the time for the main process" in lines[0]
+    assert "1% of the time for the copy to it" in lines[1]
+    one = replace(record, measurement=replace(record.measurement, host_fraction=None, transfer_fraction=0.37))
+    (line,) = (line for line in shown(one).splitlines() if "device idle" in line)
+    assert "37% of the time for the copy to it" in line
+    assert "device idle" not in shown(a_record())
+
+
+def test_by_whose_word_the_vram_peak_is_is_told() -> None:
+    assert "memory as told by driver" in " ".join(shown(a_gpu_record(), width=160).split())
 
 
 def test_numbers_read_as_people_say_them() -> None:

@@ -1,0 +1,40 @@
+"""Commands that a report gives to be pasted: each word is safe in a shell, whatever a journal or a config holds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from vtune.domain.effects import Scalar
+from vtune.errors import UsageError
+from vtune.knobs.registry import knob_named
+from vtune.knobs.settings import check_value
+from vtune.reporting.study_report import StudyReport
+from vtune.reporting.words import setting_word
+
+
+def probe_command(report: StudyReport, settings: Mapping[str, Scalar]) -> str:
+    """What measures these settings in this study: through the config that the user wrote, where it is still here."""
+    words = ["vtune", "probe"]
+    words += ["--study", report.study] if report.config is None else ["--config", near(report.config)]
+    results = report.folder.parent
+    words += [] if results == Path("results") else ["--results", near(results)]
+    for name, value in settings.items():
+        # A journal is no authority on what may be pasted.
+        words += ["--set", f"{name}={setting_word(value)}"] if is_setting(name, value) else []
+    return shlex.join(words)
+
+
+def near(path: Path) -> str:
+    """As it would be typed here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def is_setting(name: str, value: Scalar) -> bool:
+    """Whether it is one that vtune turns."""
+    try:
+        check_value(knob_named(name), value)
+    except UsageError:
+        return False
+    return True
