@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from vtune.domain.experiment import Experiment, Window, Workload
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialSpec, TrialStatus
+from vtune.errors import MachineError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.prepare import prepare_trial
 from vtune.journal.files import dump_json
@@ -31,6 +34,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # A training that imports torch from a cold network disk is slow to start, not broken.
 STARTUP_S = 120.0
 TRIAL_S = 60.0
+# An error and a path fit; a training that prints a tensor does not fill the table.
+LONGEST_WORDS = 300
 # Clocks that the parent compares with the boot clock; names as `time` has them.
 CLOCKS = {
     "the parent's clock": "CLOCK_MONOTONIC",
@@ -110,26 +115,73 @@ class Bench:
         dump_json(folder / "run.json", values)
 
     @contextlib.contextmanager
-    def script(
-        self, script: Path, *arguments: str, env: dict[str, str] | None = None
-    ) -> Iterator[subprocess.Popen[str]]:
+    def script(self, script: Path, *arguments: str, env: dict[str, str] | None = None) -> Iterator[Script]:
         """A script that is spoken to line by line, outside of any trial. It ends with its stdin: with vtune."""
-        process = subprocess.Popen(
-            [self.python, str(script), *arguments],
-            env={**os.environ, **ONE_THREAD, **(env or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        # An interrupt between the start of the process and the `try` would leave it behind. It inherits the mask, which
+        # changes nothing: it ends with its stdin or by SIGKILL.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
-            yield process
+            # In memory: its last words may be that the disk is full.
+            with open(os.memfd_create("last words"), "w+b") as words:
+                process = subprocess.Popen(
+                    [self.python, str(script), *arguments],
+                    env={**os.environ, **ONE_THREAD, **(env or {})},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=words,
+                    text=True,
+                    start_new_session=True,
+                )
+                try:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                    yield Script(process=process, words=words)
+                finally:
+                    # The whole session: a killed parent leaves its children.
+                    with contextlib.suppress(OSError):
+                        os.killpg(process.pid, 9)
+                    process.communicate()
         finally:
-            # The whole session: a killed parent leaves its children.
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, 9)
-            process.communicate()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One that runs, and what it has written to its stderr so far."""
+
+    process: subprocess.Popen[str]
+    words: IO[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise MachineError(
+                f"a known training of the self-test ended by itself with exit code {self.process.wait()}; its last"
+                f" words: {self._last_words()}",
+                hint="see whether the training's Python can import torch: vtune doctor",
+            )
+        return line
+
+    def answer(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.line())
+        return told
+
+    def tell(self, text: str) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(text + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self.line()
+
+    def _last_words(self) -> str:
+        self.words.seek(0)
+        lines = self.words.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip()[:LONGEST_WORDS] if lines else "none"
 
 
 def read_clocks() -> dict[str, float]:

@@ -26,9 +26,14 @@ RECORDS = "records"
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 # Of a bundle that somebody sent: no self-test needs more.
 MOST_BYTES = 256 * 2**20
-# Of what a Python under the trial said of itself, and of the supervisor, this is all that is read again.
-KEPT = {"pythons.jsonl": ("t", "pid", "ppid", "python"), "supervisor.json": ("started_s",)}
-STDERR_BYTES = 16 * 1024
+# Of these files this is all that is read again, or that helps whoever reads the bundle.
+KEPT = {
+    "spec.json": ("schema", "trial", "origin", "reason", "settings", "effects", "command"),
+    "outcome.json": ("ended_by", "exit_code", "signal", "seconds", "stragglers", "shm_removed", "start_error"),
+    "pythons.jsonl": ("t", "pid", "ppid", "python"),
+    "supervisor.json": ("started_s",),
+}
+STDERR_CHARS = 16 * 1024
 
 
 def write_bundle(
@@ -75,8 +80,16 @@ def _contents(records: Path, sanitizer: Sanitizer) -> Iterator[tuple[str, bytes]
             if path.is_file():
                 yield f"{run.name}/trial/{path.name}", path.read_bytes()  # numbers only
         if trial.stderr.is_file():
-            words = trial.stderr.read_bytes()[-STDERR_BYTES:].decode(errors="replace")
-            yield f"{run.name}/trial/{trial.stderr.name}", sanitizer.text(words).encode()
+            words = trial.stderr.read_text(encoding="utf-8", errors="replace")
+            yield f"{run.name}/trial/{trial.stderr.name}", _end_of(sanitizer.text(words)).encode()
+
+
+def _end_of(clean: str) -> str:
+    """Cut after it was sanitized: half a secret is not known for one. From a whole line on, where there is one."""
+    if len(clean) <= STDERR_CHARS:
+        return clean
+    kept = clean[-STDERR_CHARS:]
+    return kept.partition("\n")[2] or kept
 
 
 def _sanitized(path: Path, sanitizer: Sanitizer) -> bytes:

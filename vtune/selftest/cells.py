@@ -26,6 +26,8 @@ from vtune.selftest.readings import Records, batches_by_worker, own_rate, paces
 
 BATCH = 4
 SIGKILL = 9
+# File systems whose files are no page cache that could be given back.
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 Run = Callable[[Bench], None]
 
 
@@ -46,7 +48,7 @@ def of_record(record: TrialRecord) -> Verdict | None:
     """Why the trial itself gave nothing to judge."""
     if record.status is TrialStatus.COMPLETED:
         return None
-    return verdicts.failed(f"expected the known training to complete, it is {record.status.value}: {record.detail}")
+    return verdicts.not_carried_out(f"the known training is {record.status.value}: {record.detail}")
 
 
 def _clocks(records: Records) -> Verdict:
@@ -67,6 +69,11 @@ def _memory(records: Records) -> Verdict:
 
 
 def _mapped(records: Records) -> Verdict:
+    filesystem = records.note("memory").get("filesystem")
+    if filesystem in IN_MEMORY:
+        return verdicts.not_carried_out(
+            f"the results folder is on {filesystem}, where a file is memory: choose one on a disk with --results"
+        )
     *_, own, mapped = records.json("memory", "stages.json")
     if None in (own["seen_tree_bytes"], mapped["seen_tree_bytes"]):
         return verdicts.mapped_file(None, (), mapped["file_bytes"])
@@ -124,7 +131,9 @@ def instrumentation(run: str) -> Callable[[Records], Verdict]:
 def _window(records: Records) -> Verdict:
     short, long = records.trial("steps-short"), records.trial("steps-long")
     rates = (short.record.measurement.samples_per_s, long.record.measurement.samples_per_s)
-    return of_record(short.record) or of_record(long.record) or verdicts.short_and_long(*rates, (SHORT, LONG))
+    others = [known.record.measurement.others_cores for known in (short, long)]
+    most = max((cores for cores in others if cores is not None), default=None)
+    return of_record(short.record) or of_record(long.record) or verdicts.short_and_long(*rates, (SHORT, LONG), most)
 
 
 def _killed(records: Records) -> Verdict:
@@ -138,7 +147,7 @@ def _killed(records: Records) -> Verdict:
 
 def _sampler(records: Records) -> Verdict:
     seen = records.json("kill", "kill.json")
-    return verdicts.sampler_cost(seen["sampler_core"], seen["processes"])
+    return verdicts.sampler_cost(seen["sampler_core"], seen["processes"], records.note("kill").get("others_cores"))
 
 
 RUNS: dict[str, Run] = {

@@ -6,22 +6,25 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vtune.errors import MachineError
 from vtune.execution import shm
+from vtune.execution.engines.engine import RunningTrial
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.process_tree import carriers, processes
 from vtune.execution.sampling import PSS_S, SAMPLE_S
 from vtune.journal.files import dump_json
+from vtune.journal.paths import TrialPaths
 from vtune.journal.records import spec_to_json
 from vtune.journal.step_log import StepLog
 from vtune.selftest.bench import MEMORY_TREE, STARTUP_S, TRAINING, Bench
 from vtune.selftest.verdicts import GONE_WITHIN_S
+from vtune.telemetry.scratch import filesystem_of
 
 # Loader × step: with and without workers, the loader much slower, slower, as fast, and faster than the step, with a
 # shallow and a deep queue. Milliseconds of a batch of four and of a step; none so short that a sleep's 0.1 ms shows.
@@ -37,6 +40,8 @@ LOADER_STEPS = 50
 SHORT, LONG = 60, 600
 PAIRS, BLOCK_STEPS, STEP_MS = 40, 12, 10.0
 PATIENCE_S = 30.0
+# Workers are up and batches are under way.
+STEPS_BEFORE_KILL = 5
 
 
 def loader_run(name: str) -> Callable[[Bench], None]:
@@ -66,7 +71,7 @@ def memory_run(bench: Bench) -> None:
         pids: list[int] = [tree.pid]
         sampler = bench.sampler(lambda: pids)
         for _ in range(4):
-            told = answer(tree)
+            told = tree.answer()
             pids[:] = told.pop("pids")
             taken = sampler.sample(time.monotonic(), True)
             others = taken.others_cores
@@ -74,9 +79,9 @@ def memory_run(bench: Bench) -> None:
             stages.append(
                 {**told, "seen_tree_bytes": taken.ram_bytes, "seen_rss_bytes": [rss.get(pid) for pid in pids]}
             )
-            tell(tree, "")
+            tree.tell("")
     dump_json(folder / "stages.json", stages)
-    bench.note(folder, others_cores=others)
+    bench.note(folder, others_cores=others, filesystem=filesystem_of(folder))
 
 
 def turns_run(
@@ -98,14 +103,14 @@ def turns_run(
         ):
             sampler = bench.sampler(lambda: (plain.pid, watched.pid))
             for one in (plain, watched):
-                _line(one)
+                one.line()
             sampler.sample(time.monotonic(), False)
             times: dict[str, list[float]] = {"plain": [], "watched": [], "plain_cpu": [], "watched_cpu": []}
             dice = random.Random(0)
             for _ in range(pairs):
                 for which, one in dice.sample([("plain", plain), ("watched", watched)], 2):
-                    tell(one, str(block_steps))
-                    told = answer(one)
+                    one.tell(str(block_steps))
+                    told = one.answer()
                     times[which].append(told["seconds"] / block_steps)
                     times[f"{which}_cpu"].append(told["cpu_s"] / block_steps)
             others = sampler.sample(time.monotonic(), False).others_cores
@@ -119,36 +124,90 @@ def turns_run(
 def kill_run(bench: Bench) -> None:
     """A training with workers, temporary files and batches under way is killed; first the sampler is timed on it."""
     arguments = ["--workers=2", "--load-ms=20", "--compute-ms=10", "--item-kib=512", "--prefetch=4"]
-    spec, paths = bench.prepared("kill", arguments)
     before = shm.segments()
+    tree: set[int] = set()
+    held: list[str] = []
+    core = others = None
+
+    def look(trial: RunningTrial, paths: TrialPaths) -> None:
+        nonlocal core, others
+        tree.update(trial.pids())
+        core, others = _cost_of_looking(bench.sampler(trial.pids, trial.own_pids))
+        tree.update(trial.pids())
+        held.extend(_temporary_folders(paths.supervisor))
+
+    killed = kill_stepping(bench, "kill", arguments, look)
+    left = {
+        "processes": sum(one.living for one in carriers(killed.token, processes()).values()),
+        "segments of shared memory": len(shm.claim(shm.segments() - before, users=(), namesakes=tree)),
+        "temporary folders": sum(os.path.exists(folder) for folder in held),
+    }
+    values = {
+        "steps": killed.steps,
+        "processes": len(tree),
+        "sampler_core": core,
+        "seconds": killed.seconds,
+        "left": left,
+        "signal": killed.signal,
+        "held_folders": len(held),
+        "allowed_s": GONE_WITHIN_S,
+    }
+    dump_json(killed.folder / "kill.json", values)
+    bench.note(killed.folder, others_cores=others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    folder: Path
+    token: str
+    steps: int
+    signal: int | None
+    # From SIGKILL until it was gone; None: it was not, for as long as that was waited for.
+    seconds: float | None
+
+
+def kill_stepping(
+    bench: Bench,
+    name: str,
+    arguments: list[str],
+    look: Callable[[RunningTrial, TrialPaths], None],
+    *,
+    is_gone: Callable[[], bool] = lambda: True,
+    patience_s: float = PATIENCE_S,
+) -> Killed:
+    """Start a training, wait until it steps, `look` at it, kill it, and wait until its processes are gone and
+    `is_gone` says so too."""
+    spec, paths = bench.prepared(name, arguments)
     dump_json(paths.spec, spec_to_json(spec))
     with LocalEngine(bench.inject).start(spec, paths.root) as trial:
         log = StepLog(paths)
         give_up_s = time.monotonic() + STARTUP_S
-        while len(log.steps) < 5 and trial.poll() is None and time.monotonic() < give_up_s:
+        while len(log.steps) < STEPS_BEFORE_KILL:
+            early = trial.poll()
+            if early is not None or time.monotonic() > give_up_s:
+                ended = f"exit code {early.exit_code}, signal {early.signal}" if early else f"none in {STARTUP_S:g} s"
+                raise MachineError(f"a known training never came to its step {STEPS_BEFORE_KILL}: {ended}")
             time.sleep(0.05)
             log.refresh()
-        tree = list(trial.pids())
-        sampler = bench.sampler(trial.pids, trial.own_pids)
-        core, others = _cost_of_looking(sampler)
-        tree = sorted({*tree, *trial.pids()})
-        held = sorted(_temporary_folders(paths.supervisor))
+        look(trial, paths)
         killed_s = time.monotonic()
         if trial.leader_pid is not None and trial.poll() is None:
             os.kill(trial.leader_pid, signal.SIGKILL)
-        while trial.poll() is None and time.monotonic() < killed_s + PATIENCE_S:
-            time.sleep(0.05)
-        ended = trial.poll()
-        seconds = time.monotonic() - killed_s if ended is not None else None
-    left = {
-        "processes": sum(one.living for one in carriers(spec.token, processes()).values()),
-        "segments of shared memory": len(shm.claim(shm.segments() - before, users=(), namesakes=set(tree))),
-        "temporary folders": sum(os.path.exists(folder) for folder in held),
-    }
-    values = {"steps": len(log.steps), "processes": len(tree), "sampler_core": core, "seconds": seconds, "left": left}
-    values["signal"] = ended.signal if ended is not None else None
-    dump_json(paths.root.parent / "kill.json", {**values, "held_folders": len(held), "allowed_s": GONE_WITHIN_S})
-    bench.note(paths.root.parent, others_cores=others)
+        seconds = None
+        while seconds is None and time.monotonic() < killed_s + patience_s:
+            if trial.poll() is not None and is_gone():
+                seconds = time.monotonic() - killed_s
+            else:
+                time.sleep(0.05)
+        ended_by = trial.poll()
+    log.refresh()
+    return Killed(
+        folder=paths.root.parent,
+        token=spec.token,
+        steps=len(log.steps),
+        signal=ended_by.signal if ended_by is not None else None,
+        seconds=seconds,
+    )
 
 
 def _cost_of_looking(sampler: Any) -> tuple[float, float | None]:
@@ -174,28 +233,3 @@ def _temporary_folders(supervisor: Path) -> set[str]:
     except (OSError, ValueError):
         return set()
     return {folder} if folder and os.path.isdir(folder) else set()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise MachineError(
-            f"a known training of the self-test ended by itself with exit code {process.wait()}",
-            hint="see whether the training's Python can import torch: vtune doctor",
-        )
-    return line
-
-
-def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(_line(process))
-    return told
-
-
-def tell(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdin is not None
-    try:
-        process.stdin.write(text + "\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        _line(process)

@@ -32,11 +32,11 @@ def _on_device(judge: Callable[[KnownTrial], Verdict], run: str) -> Judge:
 
     def judged(records: Records) -> Verdict:
         known = records.trial(run)
-        failed = of_record(known.record)
-        if failed is not None:
-            return failed
+        incomplete = of_record(known.record)
+        if incomplete is not None:
+            return incomplete
         if known.truth.about.get("device") in (None, "cpu"):
-            return verdicts.failed("expected the training on a device, it ran on the CPU")
+            return verdicts.not_carried_out("the training found no device and ran on the CPU")
         return judge(known)
 
     return judged
@@ -97,8 +97,7 @@ def _vram_back(records: Records) -> Verdict:
 
 def _straggler(records: Records) -> Verdict:
     known = records.trial("gpu-ranks")
-    failed = of_record(known.record)
-    return failed or gpu_verdicts.straggler(busy_by_rank(known), SLOW_RANK)
+    return of_record(known.record) or gpu_verdicts.straggler(busy_by_rank(known), SLOW_RANK)
 
 
 def busy_by_rank(known: KnownTrial) -> dict[int, float]:

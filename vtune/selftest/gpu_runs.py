@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from vtune.domain.machine import bare_uuid
-from vtune.execution.engines.local import LocalEngine
+from vtune.execution.engines.engine import RunningTrial
 from vtune.journal.files import dump_json
-from vtune.journal.records import spec_to_json
-from vtune.journal.step_log import StepLog
-from vtune.selftest.bench import SCRIPTS, STARTUP_S, Bench
-from vtune.selftest.cpu_runs import LOADER_STEPS, LOADERS, answer, loader_arguments, tell
+from vtune.journal.paths import TrialPaths
+from vtune.selftest.bench import SCRIPTS, Bench
+from vtune.selftest.cpu_runs import LOADER_STEPS, LOADERS, kill_stepping, loader_arguments
 from vtune.selftest.gpu_verdicts import VRAM_SLACK_BYTES
 from vtune.selftest.verdicts import GONE_WITHIN_S
 from vtune.telemetry.nvml import devices
@@ -47,44 +44,37 @@ def allocation_run(bench: Bench) -> None:
     why_none = None
     with bench.script(SCRIPTS / "device_memory.py") as script:
         for stage in ("open", "held", "freed"):
-            told = answer(script)
+            told = script.answer()
             time.sleep(SETTLE_S)
             now, why_none = used_bytes()
             for uuid, in_use in now.items():
                 used.setdefault(uuid, {"uuid": uuid})[stage] = in_use
-            tell(script, "")
+            script.tell("")
     values = {"uuid": told.get("uuid"), "known_bytes": told.get("known_bytes"), "devices": list(used.values())}
     dump_json(folder / "allocation.json", {**values, "why_none": why_none})
     bench.note(folder)
 
 
 def vram_kill_run(bench: Bench) -> None:
-    name = "gpu-kill"
     arguments = ["--workers=2", "--load-ms=10", "--compute-ms=10", f"--hold-mib={HOLD_MIB}", DEVICE]
-    spec, paths = bench.prepared(name, arguments)
-    dump_json(paths.spec, spec_to_json(spec))
     before, why_none = used_bytes()
-    with LocalEngine(bench.inject).start(spec, paths.root) as trial:
-        log = StepLog(paths)
-        give_up_s = time.monotonic() + STARTUP_S
-        while len(log.steps) < 5 and trial.poll() is None and time.monotonic() < give_up_s:
-            time.sleep(0.05)
-            log.refresh()
+    held: dict[str, int | None] = {}
+    left: dict[str, int | None] = {}
+
+    def look(trial: RunningTrial, paths: TrialPaths) -> None:
         time.sleep(SETTLE_S)
-        held, _ = used_bytes()
-        killed_s = time.monotonic()
-        if trial.leader_pid is not None and trial.poll() is None:
-            os.kill(trial.leader_pid, signal.SIGKILL)
-        left, seconds = held, None
-        while time.monotonic() < killed_s + GONE_WITHIN_S + SETTLE_S:
-            left, _ = used_bytes()
-            if trial.poll() is not None and _is_back(before, left):
-                seconds = time.monotonic() - killed_s
-                break
-            time.sleep(0.1)
-    rows = [{"uuid": uuid, "before": before.get(uuid), "held": held.get(uuid), "left": left.get(uuid)} for uuid in held]
-    dump_json(paths.root.parent / "vram.json", {"seconds": seconds, "devices": rows, "why_none": why_none})
-    bench.note(paths.root.parent)
+        held.update(used_bytes()[0])
+        left.update(held)
+
+    def is_gone() -> bool:
+        left.update(used_bytes()[0])
+        return _is_back(before, left)
+
+    patience_s = GONE_WITHIN_S + SETTLE_S
+    killed = kill_stepping(bench, "gpu-kill", arguments, look, is_gone=is_gone, patience_s=patience_s)
+    rows = [{"uuid": uuid, "before": before.get(uuid), "held": held[uuid], "left": left.get(uuid)} for uuid in held]
+    dump_json(killed.folder / "vram.json", {"seconds": killed.seconds, "devices": rows, "why_none": why_none})
+    bench.note(killed.folder)
 
 
 def _is_back(before: Mapping[str, int | None], left: Mapping[str, int | None]) -> bool:

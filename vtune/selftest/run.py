@@ -11,24 +11,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.domain.machine import Machine
+from vtune.domain.numbers import bytes_
 from vtune.domain.selftest import CellResult, Verdict
-from vtune.errors import MachineError, UsageError, VtuneError
+from vtune.errors import MachineError, StorageError, UsageError, VtuneError
 from vtune.execution.sweep import sweep_stale
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import Study, open_study
 from vtune.selftest.bench import Bench
 from vtune.selftest.cells import Cell, Run
 from vtune.selftest.readings import Records
+from vtune.selftest.verdicts import DISTURBED_CORES, not_carried_out
+from vtune.telemetry.scratch import nearest_existing
 
-# From here on a failure may be the neighbours', and is tried once more.
-DISTURBED_CORES = 0.3
 WORK_FOLDER = ".selftest"
+# The mapped file of 192 MiB, 10 MiB of records and the bundle; the rest is the neighbours' in these minutes.
+NEEDED_BYTES = 256 * 2**20
+# Below this the hooks may have lost a record, which would look as if they could not count.
+FULL_BYTES = 2**20
+MAKE_ROOM = "make room there, or choose another place with --results DIR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
     seconds: float = 0.0
     repeated: bool = False
+
+
+def check_space(results: Path, needed_bytes: int = NEEDED_BYTES) -> None:
+    free_bytes = _free_bytes(results)
+    if free_bytes < needed_bytes:
+        raise MachineError(
+            f"the self-test needs {bytes_(needed_bytes)} free in {results}, there are {bytes_(free_bytes)}",
+            hint=MAKE_ROOM,
+        )
 
 
 @contextlib.contextmanager
@@ -58,10 +73,12 @@ def run_cells(
         notify(cell)
         begun = time.monotonic()
         _run(bench, records, [name for name in cell.runs if not records.has(name)], runs)
+        _still_writable(bench)
         repeated = False
         if _judge(cell, records).status in ("failed", "inconclusive") and _disturbed(cell, records):
             repeated = True
             _run(bench, records, cell.runs, runs)
+            _still_writable(bench)
         timed[cell.name] = Timed(seconds=time.monotonic() - begun, repeated=repeated)
         # Provisional: what it needs may fail yet.
         notify(_result(cell, _judge(cell, records), records, timed[cell.name]))
@@ -76,9 +93,10 @@ def judge_cells(
     found = []
     for cell in cells:
         verdict = verdicts[cell.name]
-        broken = [name for name in cell.needs if name in verdicts and verdicts[name].status == "failed"]
-        if broken and verdict.status != "not_run":
-            verdict = Verdict(status="not_judged", sentence=f"not judged: {broken[0]} failed, and this rests on it")
+        open_ = [name for name in cell.needs if name in verdicts and verdicts[name].status in ("failed", "not_judged")]
+        if open_ and verdict.status not in ("not_run", "not_judged"):
+            how = "failed" if verdicts[open_[0]].status == "failed" else "was not judged"
+            verdict = Verdict(status="not_judged", sentence=f"not judged: {open_[0]} {how}, and this rests on it")
         found.append(_result(cell, verdict, records, (timed or {}).get(cell.name, Timed())))
     return tuple(found)
 
@@ -97,18 +115,31 @@ def _run(bench: Bench, records: Records, names: Sequence[str], runs: Mapping[str
             bench.note(bench.folder(name), problem=f"a defect of vtune: {type(error).__name__}: {error}")
 
 
+def _still_writable(bench: Bench) -> None:
+    """The disk filled up meanwhile: what was recorded may be torn, so nothing of it is judged."""
+    free_bytes = _free_bytes(bench.records)
+    if free_bytes < FULL_BYTES:
+        raise StorageError(
+            f"the disk of {bench.records} was filled while the self-test ran: {bytes_(free_bytes)} are left",
+            hint=MAKE_ROOM,
+        )
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(nearest_existing(folder)).free
+
+
 def _judge(cell: Cell, records: Records) -> Verdict:
     for run in cell.runs:
         if not records.has(run):
             return Verdict(status="not_run", sentence=f"not run: no record of {run}")
         problem = records.note(run).get("problem")
         if problem is not None:
-            return Verdict(status="failed", sentence=str(problem))
+            return not_carried_out(str(problem))
     try:
         return cell.judge(records)
     except (OSError, KeyError, ValueError, TypeError, IndexError) as error:
-        sentence = f"its records cannot be read: {type(error).__name__}: {error}"
-        return Verdict(status="failed", sentence=sentence)
+        return not_carried_out(f"its records cannot be read: {type(error).__name__}: {error}")
 
 
 def _result(cell: Cell, verdict: Verdict, records: Records, timed: Timed) -> CellResult:

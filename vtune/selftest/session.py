@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.domain.machine import Machine
-from vtune.domain.selftest import CellResult, is_green
+from vtune.domain.selftest import CellResult, Colour, colour_of, why_not_validated
 from vtune.errors import MachineError
 from vtune.journal import validated
 from vtune.selftest.bench import STARTUP_S, Bench
 from vtune.selftest.bundle import write_bundle
 from vtune.selftest.cells import CPU_CELLS, Cell
 from vtune.selftest.gpu_cells import ALL_RUNS, GPU_CELLS
-from vtune.selftest.run import run_cells, work_folder
+from vtune.selftest.run import check_space, run_cells, work_folder
 from vtune.selftest.sanitize import this_machines
 from vtune.telemetry.host import HostSampler
 from vtune.telemetry.survey import Survey
@@ -30,11 +30,11 @@ Notify = Callable[[Cell | CellResult], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selftest:
     cells: tuple[CellResult, ...]
-    green: bool
+    colour: Colour
     bundle: Path
     survey: Survey
-    # GPUs, driver and torch are now known to be measured rightly; without a GPU it is the CPU cells only.
-    remembered: bool
+    # None: GPUs, driver and torch are now known to be measured rightly; without a GPU it is the CPU cells only.
+    why_not_validated: str | None
 
 
 def run_selftest(
@@ -43,11 +43,13 @@ def run_selftest(
     *,
     results: Path,
     inject: Path,
-    notify: Notify,
+    notify: Notify = lambda event: None,
+    # Tests ask for single cells, and put a sampler here that counts wrongly.
     only: Callable[[Cell], bool] = lambda cell: True,
     sampler: Callable[..., HostSampler] = HostSampler,
 ) -> Selftest:
     python = survey.python.executable
+    check_space(results)
     devices, why_none = _devices(survey)
     asked = [cell for cell in ALL_CELLS if only(cell)]
     run = [cell for cell in asked if cell.gpus_needed <= devices]
@@ -66,10 +68,8 @@ def run_selftest(
         now = datetime.datetime.now()
         bundle = _free_name(results, now)
         write_bundle(bundle, bench.records, cells, survey, this_machines(results, python), made=now.date().isoformat())
-    green = is_green(cells)
-    whole = len(asked) == len(ALL_CELLS)
-    remembered = whole and _remember(survey, cells, devices, now)
-    return Selftest(cells=cells, green=green, bundle=bundle, survey=survey, remembered=remembered)
+    why_not = "not all cells were asked for" if len(asked) < len(ALL_CELLS) else _remember(survey, cells, devices, now)
+    return Selftest(cells=cells, colour=colour_of(cells), bundle=bundle, survey=survey, why_not_validated=why_not)
 
 
 def _devices(survey: Survey) -> tuple[int, str]:
@@ -98,21 +98,22 @@ def _not_run(cell: Cell, devices: int, why_none: str) -> CellResult:
     return CellResult(cell=cell.name, title=cell.title, gpu=cell.gpu, status="not_run", sentence=f"not run: {why}")
 
 
-def _remember(survey: Survey, cells: tuple[CellResult, ...], devices: int, now: datetime.datetime) -> bool:
-    """Only a run in which everything that could be shown here was shown; what failed takes an earlier pass back."""
+def _remember(survey: Survey, cells: tuple[CellResult, ...], devices: int, now: datetime.datetime) -> str | None:
+    """Only a run in which everything that could be shown here was shown. A wrong value takes an earlier pass back; what
+    could not be carried out or decided does not. Returns why it is not validated."""
     names = list(survey.gpus.names) if devices else []
     if devices and not names:
         names = [survey.python.accelerator or "unknown GPU"]
     driver, torch = (survey.gpus.driver if devices else None), survey.python.torch
+    why_not = why_not_validated(cells)
     try:
-        if any(cell.status == "failed" for cell in cells):
+        if colour_of(cells) == "red":
             validated.forget(names, driver, torch=torch)
-        elif all(cell.status in ("passed", "not_run") for cell in cells):
+        elif why_not is None:
             validated.remember(names, driver, torch=torch, vtune=VERSION, when=now.date().isoformat())
-            return True
-    except OSError:  # a home that cannot be written to: the table and the bundle tell it all the same
-        return False
-    return False
+    except OSError as error:  # a home that cannot be written to: the table and the bundle tell it all the same
+        return why_not or f"it cannot be noted: {validated.validated_file()}: {error.strerror}"
+    return why_not
 
 
 def _free_name(results: Path, now: datetime.datetime) -> Path:

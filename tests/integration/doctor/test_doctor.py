@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,15 +73,52 @@ def test_the_self_test_is_green_here_and_its_bundle_tells_nothing_of_us(tmp_path
     if all(cell["status"] == "not_run" for cell in gpu_cells):
         assert all("no GPU" in cell["sentence"] for cell in gpu_cells)
     undecided = [name for name, cell in cells.items() if cell["status"] == "inconclusive"]
-    assert set(undecided) <= {"instrumentation"}
-    assert (json.loads(state.read_text())[0]["torch"] != "") if not undecided else not state.exists()
+    assert set(undecided) <= {"instrumentation", "window"}
+    assert said.json["validated"] is (not undecided)
+    if undecided:
+        assert not state.exists() and undecided[0] in said.json["why_not_validated"]
+    else:
+        assert said.json["why_not_validated"] is None and json.loads(state.read_text())[0]["torch"] != ""
     [bundle] = (here / "planted-results").iterdir()
     assert said.json["bundle"].endswith(bundle.name)
     with zipfile.ZipFile(bundle) as packed:
         for name in packed.namelist():
             text = packed.read(name).decode("latin-1")
             assert "planted" not in text, name
-    assert not children_of_this_test()
+    assert not children_of_this_test(tmp_path)
+
+
+def may_mount() -> bool:
+    unshare = shutil.which("unshare")
+    probe = [unshare or "", "-m", "sh", "-c", "mount -t tmpfs none /mnt"]
+    return unshare is not None and subprocess.run(probe, capture_output=True).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_small_disk_is_refused_before_anything_starts_and_takes_nothing_back(tmp_path: Path, state: Path) -> None:
+    if not may_mount():
+        pytest.skip("a file system of its own needs the right to mount one")
+    state.parent.mkdir(parents=True)
+    entry = [{"gpus": [], "driver": None, "torch": torch_of(sys.executable), "vtune": "1", "when": "2026-01-01"}]
+    state.write_text(json.dumps(entry))
+    small = tmp_path / "small"
+    small.mkdir()
+    run = f"{sys.executable} -m vtune doctor --selftest --json --results {small}/results"
+    said = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size=20m none {small} && exec {run}"],
+        cwd=ROOT, env=quiet_env(XDG_STATE_HOME=str(state.parents[1])), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert said.returncode == 3, said.stderr
+    told = json.loads(said.stdout)
+    assert "needs 256 MiB free" in told["error"] and "20 MiB" in told["error"] and "--results" in told["hint"]
+    assert json.loads(state.read_text()) == entry
+
+
+def torch_of(python: str) -> str:
+    return subprocess.run(
+        [python, "-c", "from importlib.metadata import version; print(version('torch'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
 
 
 @pytest.mark.slow
@@ -107,4 +145,4 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path, after: str) -
     assert told["green"] is None and told["bundle"] is None and told["machine"]["cores"]
     assert "nothing of the self-test is left" in stderr
     assert not results.exists()
-    assert not children_of_this_test()
+    assert not children_of_this_test(tmp_path)

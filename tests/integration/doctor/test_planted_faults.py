@@ -14,7 +14,9 @@ import pytest
 from vtune import api
 from vtune.domain.events import TelemetrySample
 from vtune.domain.selftest import CellResult
+from vtune.selftest.session import run_selftest
 from vtune.telemetry.host import HostSampler
+from vtune.telemetry.machine import this_machine
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +37,10 @@ os.register_at_fork(before=lambda: forked.append(1), after_in_child=lose_the_sec
 
 
 def statuses(results: Path, *names: str, **more: object) -> dict[str, CellResult]:
-    done = api.selftest(results=results, python=sys.executable, only=lambda cell: cell.name in names, **more)
+    survey = api.doctor(results=results, python=sys.executable).survey
+    done = run_selftest(
+        survey, this_machine(), results=results, inject=api.INJECT, only=lambda cell: cell.name in names, **more
+    )
     return {cell.cell: cell for cell in done.cells}
 
 

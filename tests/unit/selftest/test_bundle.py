@@ -13,7 +13,7 @@ import pytest
 
 from vtune.domain.selftest import CellResult
 from vtune.errors import UsageError
-from vtune.selftest.bundle import replay, write_bundle
+from vtune.selftest.bundle import STDERR_CHARS, replay, write_bundle
 from vtune.selftest.cells import CPU_CELLS
 from vtune.selftest.sanitize import Sanitizer
 
@@ -70,6 +70,14 @@ def test_one_changed_value_turns_its_own_cell_red(
     assert red(replay(changed(tmp_path / "b.zip", f"records/{name}", change), CPU_CELLS)) == [expected]
 
 
+def test_a_file_on_a_disk_in_memory_decides_nothing_of_page_cache(tmp_path: Path) -> None:
+    """There a mapped file is memory of the tree, and is rightly counted as such."""
+    bundle = changed(tmp_path / "b.zip", "records/memory/run.json", lambda note: {**note, "filesystem": "tmpfs"})
+    cells = {cell.cell: cell for cell in replay(bundle, CPU_CELLS)}
+    assert cells["mapped_file"].status == "not_judged" and "on tmpfs" in cells["mapped_file"].sentence
+    assert cells["memory"].status == "passed"
+
+
 def test_a_slow_clock_leaves_the_rates_unjudged(tmp_path: Path) -> None:
     def slower(row: dict[str, Any]) -> dict[str, Any]:
         return {key: 1.2 * value if key in ("asked", "got", "stepped") else value for key, value in row.items()}
@@ -102,6 +110,31 @@ def test_only_files_that_are_known_by_name_are_packed(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert json.loads(bundle.read("records/loader-1/trial/spec.json")) == {"command": ["<path>"]}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.zip", "records"]
+
+
+def test_a_secret_across_the_cut_of_a_long_output_leaves_no_half(tmp_path: Path) -> None:
+    trial = tmp_path / "records" / "loader-1" / "trial"
+    trial.mkdir(parents=True)
+    secret = "planted-secret-of-some-length"
+    for shift in range(0, len(secret), 7):
+        words = "first\n" + secret + "\n" + "x" * (STDERR_CHARS - shift - 1)
+        (trial / "stderr.log").write_text(words)
+        clean = Sanitizer({}, {}, [secret])
+        write_bundle(tmp_path / "b.zip", tmp_path / "records", (), {}, clean, made="2026-01-01")
+        with zipfile.ZipFile(tmp_path / "b.zip") as bundle:
+            kept = bundle.read("records/loader-1/trial/stderr.log").decode()
+        assert len(kept) <= STDERR_CHARS and not any(secret[n : n + 4] in kept for n in range(len(secret) - 3))
+
+
+def test_of_a_trials_spec_and_outcome_only_known_fields_are_packed(tmp_path: Path) -> None:
+    trial = tmp_path / "records" / "loader-1" / "trial"
+    trial.mkdir(parents=True)
+    (trial / "spec.json").write_text('{"trial": 1, "comment": "for Acme"}')
+    (trial / "outcome.json").write_text('{"exit_code": 0, "owner": "alice"}')
+    write_bundle(tmp_path / "b.zip", tmp_path / "records", (), {}, Sanitizer({}, {}), made="2026-01-01")
+    with zipfile.ZipFile(tmp_path / "b.zip") as bundle:
+        kept = [json.loads(bundle.read(f"records/loader-1/trial/{name}.json")) for name in ("spec", "outcome")]
+    assert kept == [{"trial": 1}, {"exit_code": 0}]
 
 
 def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:

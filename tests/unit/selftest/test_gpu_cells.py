@@ -120,7 +120,7 @@ def test_a_training_that_fell_back_to_the_cpu_shows_nothing_of_a_gpu(tmp_path: P
     run.truth(device="cpu")
     run.training()
     cell = judged(tmp_path, "gpu_duty_20")
-    assert cell.status == "failed" and "it ran on the CPU" in cell.sentence
+    assert cell.status == "not_judged" and "ran on the CPU" in cell.sentence
 
 
 def test_out_of_device_memory_is_read_from_the_trainings_last_words(tmp_path: Path) -> None:

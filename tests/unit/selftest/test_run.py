@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vtune.domain.selftest import CellResult, is_green
+from vtune.domain.selftest import CellResult, CellStatus, colour_of, why_not_validated
 from vtune.errors import MachineError
 from vtune.selftest import verdicts
 from vtune.selftest.bench import Bench
 from vtune.selftest.cells import Cell
 from vtune.selftest.readings import Records
-from vtune.selftest.run import judge_cells, run_cells, work_folder
+from vtune.selftest.run import check_space, judge_cells, run_cells, work_folder
 from vtune.telemetry.machine import this_machine
 
 
@@ -73,7 +75,7 @@ def test_a_cell_that_rests_on_a_failed_one_is_not_judged(bench: Bench) -> None:
     assert rate.sentence == "not judged: clock failed, and this rests on it"
 
 
-def test_a_run_that_breaks_fails_its_own_cell_only(bench: Bench) -> None:
+def test_a_run_that_breaks_leaves_its_own_cell_unjudged_and_fails_none(bench: Bench) -> None:
     def missing(bench: Bench) -> None:
         raise MachineError("torch is not there")
 
@@ -84,21 +86,65 @@ def test_a_run_that_breaks_fails_its_own_cell_only(bench: Bench) -> None:
         bench, [a_cell("a"), a_cell("b"), a_cell("c")],
         a=missing, b=broken, c=writes("c", [0.0], others_cores=0.0),
     )  # fmt: skip
-    assert (one.status, two.status, three.status) == ("failed", "failed", "passed")
-    assert one.sentence == "torch is not there" and "odd" in two.sentence
+    assert (one.status, two.status, three.status) == ("not_judged", "not_judged", "passed")
+    assert one.sentence == "not judged, could not be carried out: torch is not there" and "odd" in two.sentence
+    assert colour_of((one, two, three)) == "incomplete"
 
 
-def test_records_that_cannot_be_read_are_a_failure_and_missing_ones_are_not_run(tmp_path: Path) -> None:
+def test_records_that_cannot_be_read_are_not_judged_and_missing_ones_are_not_run(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "run.json").write_text("{}")
     torn, missing = judge_cells(Records(tmp_path), [a_cell("a"), a_cell("b")])
-    assert torn.status == "failed" and "cannot be read" in torn.sentence
+    assert torn.status == "not_judged" and "cannot be read" in torn.sentence
     assert missing.status == "not_run"
 
 
-def test_nothing_shown_is_not_green_and_undecided_is_not_red(bench: Bench) -> None:
-    [cell] = results(bench, [a_cell("a")], a=writes("a", [0.0], others_cores=0.0))
-    assert is_green((cell,)) and not is_green(())
+def of_statuses(*statuses: CellStatus) -> list[CellResult]:
+    return [
+        CellResult(cell=f"c{number}", title="", gpu=False, status=status, sentence="")
+        for number, status in enumerate(statuses, 1)
+    ]
+
+
+@pytest.mark.parametrize(("statuses", "colour", "why_not"), [
+    (("passed", "not_run"), "green", None),
+    (("passed", "inconclusive"), "green", "1 cell undecided (c2): run it again on a quiet machine"),
+    (("passed", "not_judged", "not_judged"), "incomplete", "2 cells could not be judged (c2, c3)"),
+    (("passed", "failed", "not_judged"), "red", "a measurement is wrong here"),
+    (("not_run",), "incomplete", "nothing was shown"),
+    ((), "incomplete", "nothing was shown"),
+])  # fmt: skip
+def test_only_a_wrong_value_is_red_and_only_what_was_shown_is_validated(
+    statuses: tuple[CellStatus, ...], colour: str, why_not: str | None
+) -> None:
+    cells = of_statuses(*statuses)
+    assert colour_of(cells) == colour and why_not_validated(cells) == why_not
+
+
+def test_what_rests_on_a_cell_that_could_not_be_carried_out_is_not_judged_either(bench: Bench) -> None:
+    def missing(bench: Bench) -> None:
+        raise MachineError("torch is not there")
+
+    cells = [a_cell("clock"), a_cell("rate", needs=("clock",))]
+    _, rate = results(bench, cells, clock=missing, rate=writes("rate", [5.0], others_cores=0.0))
+    assert rate.sentence == "not judged: clock was not judged, and this rests on it"
+
+
+def test_a_disk_that_is_too_full_is_told_with_what_is_needed_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match=r"needs [\d.e+]+ TiB free in .*/new, there are .*iB") as caught:
+        check_space(tmp_path / "new", needed_bytes=2**60)
+    assert caught.value.hint is not None and "--results" in caught.value.hint
+    check_space(tmp_path / "new", needed_bytes=1)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_script_that_ends_by_itself_is_quoted_with_its_last_words(bench: Bench, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("raise OSError(28, 'No space left on device')")
+    python = replace(bench, python=sys.executable)
+    with python.script(script) as running, pytest.raises(MachineError) as caught:
+        running.answer()
+    assert caught.value.message.endswith("exit code 1; its last words: OSError: [Errno 28] No space left on device")
 
 
 def test_the_work_folder_goes_with_what_was_made_for_it(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def test_folders_outside_are_dropped_and_the_names_of_our_own_scripts_stay() -> 
 
 def test_what_lies_below_the_users_own_folders_is_not_told() -> None:
     text = Sanitizer({"/home/me": "<home>", "/opt/py": "<python>"}, {}).text(
-        "/home/me/acme/x.py /opt/py/lib/torch/x.py"
+        "/home/me/acme/x.py: /opt/py/lib/python3.11/site-packages/torch/x.py: /opt/py/lib/python3.11/acme/x.py"
     )
-    assert text == "<home>/… <python>/lib/torch/x.py"
+    assert text == "<home>/…: <python>/lib/python3.11/site-packages/torch/x.py: <python>/…"
 
 
 def test_rates_and_flags_are_no_paths() -> None:
@@ -66,3 +66,93 @@ def test_this_machine_this_account_and_this_shell(monkeypatch: pytest.MonkeyPatc
         f"{tmp_path}/planted-results/trial /opt/planted-python/bin/python"
     )
     assert "planted" not in text and platform.node() not in text.split()
+
+
+def cleaned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, **environment: str) -> str:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return this_machines(tmp_path / "results", "/opt/python/bin/python").text(text)
+
+
+@pytest.mark.parametrize(("value", "text", "secret"), [
+    ("wJalrXUtnFEMI/K7MDENGbPxRfiCYEXAMPLEKEY", "key wJalrXUtnFEMI/K7MDENGbPxRfiCYEXAMPLEKEY", "K7MDENG"),
+    ("acme/private-model", "acme/private-model loaded", "private-model"),
+    ("first line of it\nsecond-line", "it says second-line here", "second-line"),
+    ("first line of it\nthe second with words", "it says: the second with words", "second with"),
+    ("postgres://bob:s3cr3t@db.internal/prod", "bob:s3cr3t", "s3cr3t"),
+    ("postgres://bob:s3cr3t@db.internal/prod", "no route to db.internal", "internal"),
+    ("postgres://bob:s3cr3t@db.internal/prod", "database prod is gone", "prod "),
+    ("postgres://bob:s%40cr3t@db/prod", "password s@cr3t", "s@cr3t"),
+    ("--user=alice --password=hunter22", "alice hunter22", "alice"),
+    ("--user=alice --password=hunter22", "xhunter22y", "hunter22"),
+    ("abcd", "it is abcd", "abcd"),
+    ("123456789012", "account 123456789012", "123456789012"),
+    ("Planted-Case", "PLANTED-CASE", "PLANTED"),
+    ("/mnt/planted", "cat >/mnt/planted; -I/mnt/planted", "planted"),
+    ("/mnt/planted:/mnt/more", "in /mnt/planted/John Doe/x.nii", "Doe"),
+])  # fmt: skip
+def test_each_part_of_a_value_of_the_environment_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, text: str, secret: str
+) -> None:
+    assert secret not in cleaned(monkeypatch, tmp_path, text, PLANTED_X=value)
+
+
+@pytest.mark.parametrize("value", ["true", "C.UTF-8", "en_US.UTF-8", "1000", "2.13.0", "python", "/usr/bin:/bin"])
+def test_what_every_machine_says_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str) -> None:
+    monkeypatch.setattr("os.environ", {"HOME": "/home/nobody-here"})
+    text = "true: 1000 steps of 2.13.0 by python in C.UTF-8 or en_US.UTF-8"
+    assert cleaned(monkeypatch, tmp_path, text, PLANTED_X=value) == text
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("/home/alice/my project/secret data/x.py", "<path>"),
+    ("'/home/alice/my project/secret data/x.py'", "'<path>'"),
+    ('"/data/Patient John Doe/scan.nii"', '"<path>"'),
+    ('"/data/Patient John Doe"', '"<path>"'),
+    ('"John Doe/scan 1.nii"', '"<path>"'),
+    ("/data/Patient John Doe.nii: no such file", "<path>: no such file"),
+    ("./alice/secret.py", "<path>"),
+    ("../my project/secret data/x.py", "<path>"),
+    ("alice/secret.py:3", "<path>:3"),
+    ("at 10.1.2.3:29500", "at <address>:29500"),
+    ("at fe80::1 and 2001:db8:0:1:1:1:1:1", "at <address> and <address>"),
+    ("GPU 0000:65:00.0 or 65:00.0", "GPU <pci> or <pci>"),
+    ("id 0123456789abcdef0123456789abcdef", "id <id>"),
+    ("container 0123456789ab", "container <id>"),
+    ("fetch s3://acme/secret?X=1 now", "fetch <url> now"),
+    ("password: hunter2, and api_key=abc", "password: <secret>, and api_key=<secret>"),
+    ("by Ab1Cd2Ef3Gh4Ij5Kl6Mn7", "by <secret>"),
+])  # fmt: skip
+def test_what_looks_like_a_path_an_address_or_a_key_is_replaced(text: str, expected: str) -> None:
+    assert Sanitizer({}, {}).text(text) == expected
+
+
+def test_a_folder_in_the_environment_does_not_hide_which_of_torchs_files_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "/opt/python/lib/python3.11/site-packages/torch/utils/data/dataloader.py:431 by /opt/python/bin/python3"
+    environment = {"PWD": "/opt", "PATH": "/opt/python/bin:/usr/bin", "_": "/opt/python/bin/python3"}
+    assert cleaned(monkeypatch, tmp_path, text, **environment) == (
+        "<python>/lib/python3.11/site-packages/torch/utils/data/dataloader.py:431 by <python>/bin/python3"
+    )
+
+
+def test_quoted_paths_below_the_users_folders_end_at_the_quote() -> None:
+    clean = Sanitizer({"/home/me": "<home>"}, {})
+    assert clean.text("open '/home/me/Patient John Doe' failed") == "open '<home>/…' failed"
+
+
+@pytest.mark.parametrize("text", [
+    "one pace within 0.5%: the training's clock 0.99999, the parent's clock 1.00000",
+    "129 samples/s, the training itself counted 129 (-0.00%), 133 by construction; waiting 33.7%, counted 33.9%",
+    "/dev/shm is small: torch 2.13.0+cpu, driver 580.65.06, CUDA 13.0, kernel 6.18.44-fc-v509",
+    "NVIDIA A100-SXM4-80GB", "c10::Error in std::vector", "training.py:119:Samples#0@b500903d",
+    "0.10041994499988505",
+])  # fmt: skip
+def test_our_own_sentences_keep_their_values(text: str) -> None:
+    assert Sanitizer({}, {}).text(text) == text
+
+
+def test_a_field_of_ours_passes_only_what_looks_like_a_word_of_ours() -> None:
+    clean = Sanitizer({}, {}).value({"device": "/data/alice/x", "reason": "loader-4", "what": "no GPU is read"})
+    assert clean == {"device": "<path>", "reason": "loader-4", "what": "no GPU is read"}

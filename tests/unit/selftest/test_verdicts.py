@@ -78,6 +78,17 @@ def test_instrumentation_passes_below_one_percent_and_fails_above_it() -> None:
     assert verdicts.instrumentation(*blocks(0.05, 0.002), 0.01, 1e-5).status == "failed"
 
 
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+    """The truth lies just outside of what is allowed: a pass is a wrong one, at most 2.5 of 100."""
+    dice, wrong, tries = random.Random(7), 0, 1500
+    for _ in range(tries):
+        plain = [0.01] * 40
+        watched = [0.01 * (1 + verdicts.INSTRUMENTATION + dice.gauss(0, 0.02)) for _ in plain]
+        wrong += verdicts.instrumentation(plain, watched, 0.01, 1e-5).status == "passed"
+    # 37 are expected; with the spread of the kept alone there would be 110.
+    assert wrong < 60
+
+
 def test_an_interval_that_holds_the_limit_is_neither_pass_nor_fail() -> None:
     noisy = verdicts.instrumentation(*blocks(0.008, 0.10), 0.01, 1e-5)
     assert noisy.status == "inconclusive" and "95 %" in noisy.sentence
@@ -96,6 +107,12 @@ def test_a_short_window_that_tells_another_rate_than_a_long_one_is_red() -> None
     assert verdicts.short_and_long(None, 100.0, (60, 600)).status == "failed"
 
 
+def test_two_rates_of_two_minutes_decide_nothing_while_neighbours_work() -> None:
+    assert verdicts.short_and_long(94.0, 100.0, (60, 600), 1.7).status == "inconclusive"
+    assert verdicts.short_and_long(99.0, 100.0, (60, 600), 1.7).status == "passed"
+    assert verdicts.short_and_long(94.0, 100.0, (60, 600), 0.1).status == "failed"
+
+
 def test_what_outlives_a_killed_training_is_counted() -> None:
     assert verdicts.killed(1.2, {"processes": 0}).status == "passed"
     assert "2 processes" in verdicts.killed(1.2, {"processes": 2, "temporary folders": 0}).sentence
@@ -107,3 +124,5 @@ def test_a_sampler_that_takes_more_than_one_percent_of_a_core_is_red() -> None:
     assert verdicts.sampler_cost(0.004, 3).status == "passed"
     assert verdicts.sampler_cost(0.02, 3).status == "failed"
     assert verdicts.sampler_cost(None, 3).status == "failed"
+    assert verdicts.sampler_cost(0.02, 3, 0.1).status == "failed"
+    assert verdicts.sampler_cost(0.02, 3, 1.2).status == "inconclusive"
