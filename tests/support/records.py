@@ -71,7 +71,7 @@ def a_gpu_record(*, trial: int = 1) -> TrialRecord:
         device_step_s=0.028,
         device_gap_s=0.137,
         stages=(StageTime(stage="forward", host_s=0.002, device_s=0.01, peak_bytes=60_000_000_000),),
-        processes=(ProcessUse(role="main", cpu_fraction=0.4), ProcessUse(role="worker 0", files_opened=12)),
+        processes=(ProcessUse(role="main", cpu_fraction=0.4), ProcessUse(role="worker 0", files_per_sample=1.5)),
         transfer_fraction=0.01,
         host_fraction=0.02,
         cold_fraction=0.9,

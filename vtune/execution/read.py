@@ -10,7 +10,9 @@ from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.journal.paths import TrialPaths
+from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_trial_files
+from vtune.journal.validated import is_validated
 from vtune.knobs.plan import batch_factor
 from vtune.knobs.ways import current_settings
 
@@ -47,7 +49,12 @@ def read_trial(
         price=experiment.price,
         machine=machine,
         current=current_settings(experiment),
+        gpu_validated=is_validated(machine.gpus, machine.gpu_driver, torch=_torch_of(log)),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
         vram_limit=experiment.limits.vram,
     )
+
+
+def _torch_of(log: StepLog) -> str | None:
+    return next((str(fact.data.get("torch")) for fact in log.facts_named("hello")), None)

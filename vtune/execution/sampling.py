@@ -17,11 +17,9 @@ from vtune.telemetry.gpus import GpuSampler
 from vtune.telemetry.host import HostSampler
 
 SAMPLE_S = 0.2
-# Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile.
+# Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile. The sampler reads them
+# in between as well, when memory jumps: a spike of a second must not be missed.
 PSS_S = 5.0
-# Between two such readings a jump of the resident sizes asks for one at once: a spike of a second must not be missed.
-SPIKE = 1.05
-SPIKE_BYTES = 64 * 2**20
 
 
 class Sampling:
@@ -35,21 +33,18 @@ class Sampling:
         self._worker_pids: frozenset[int] = frozenset()
         self._due_s = started_s
         self._pss_due_s = started_s + 1.0
-        self._rss_at_pss = 0
 
     def look(self, now_s: float) -> None:
         if now_s < self._due_s:
             return
-        taken = self.sample(now_s, with_pss=now_s >= self._pss_due_s)
-        if taken.ram_bytes is None and _rss(taken) > SPIKE * self._rss_at_pss + SPIKE_BYTES:
-            self.sample(now_s, with_pss=True)
+        self.sample(now_s, with_pss=now_s >= self._pss_due_s)
         self._due_s += SAMPLE_S * (1 + (now_s - self._due_s) // SAMPLE_S)
 
     def sample(self, now_s: float, with_pss: bool) -> TelemetrySample:
         taken = self._host.sample(now_s, with_pss)
         taken = replace(taken, gpus=self._devices.take(process.pid for process in taken.processes))
-        if with_pss:
-            self._pss_due_s, self._rss_at_pss = now_s + PSS_S, _rss(taken)
+        if with_pss or taken.ram_bytes is not None:
+            self._pss_due_s = now_s + PSS_S
         self.samples.append(taken)
         # A full disk costs this sample's line, not the trial.
         with contextlib.suppress(OSError):
@@ -84,7 +79,3 @@ class Sampling:
             self.gpus = gpus
             with contextlib.suppress(OSError):
                 dump_json(self._folder.gpus, gpus)
-
-
-def _rss(sample: TelemetrySample) -> int:
-    return sum(process.rss_bytes for process in sample.processes)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from vtune.analysis.roles import find_roles
@@ -19,6 +17,7 @@ from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.trial import Watch, run_trial
 from vtune.journal.files import dump_json
+from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.journal.step_log import StepLog
 
@@ -38,7 +37,7 @@ def known_loader(experiment: Experiment, study: StudyPaths) -> TrainLoader | Non
     """As far as the command, the scripts it names and the config are still those that were asked."""
     try:
         answer: Mapping[str, Any] = json.loads(study.scout_result.read_text(encoding="utf-8"))
-        if answer["question"] != _question(experiment):
+        if answer["question"] != fingerprint_of(experiment):
             return None
         return TrainLoader(key=answer["train_loader"], where=answer["where"], settings=dict(answer["settings"]))
     except (OSError, ValueError, KeyError, TypeError):
@@ -70,7 +69,7 @@ def learn_loader(
         loader = _train_loader(folder)
         if loader is not None:
             told = {"train_loader": loader.key, "where": loader.where, "settings": loader.settings}
-            dump_json(study.scout_result, {"question": _question(experiment), **told})
+            dump_json(study.scout_result, {"question": fingerprint_of(experiment), **told})
             return loader
     return ScoutFailed(spec=replace(spec, settings=proposal.settings), outcome=outcome)
 
@@ -90,16 +89,3 @@ def _train_loader(folder: TrialPaths) -> TrainLoader | None:
     if roles is None or roles.train is None:
         return None
     return TrainLoader(key=roles.train.key, where=roles.train.where, settings=roles.settings)
-
-
-def _question(experiment: Experiment) -> str:
-    """Another command, script or config may build other loaders. What they import is not asked: a loader that has moved
-    is noticed by the trial itself."""
-    digest = hashlib.sha256()
-    for argument in experiment.workload.command:
-        digest.update(argument.encode(errors="surrogateescape") + b"\0")
-        path = Path(experiment.workload.cwd, argument)
-        if path.suffix == ".py" and path.is_file():
-            digest.update(path.read_bytes())
-    digest.update(json.dumps(experiment.workload.config, default=str, sort_keys=True).encode())
-    return digest.hexdigest()

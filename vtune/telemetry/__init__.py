@@ -1,1 +1,1 @@
-"""Reading host, storage and GPU while a trial runs, from the parent side."""
+"""Reading the host, its storage and its devices from outside: while a trial runs, and once for `vtune doctor`."""

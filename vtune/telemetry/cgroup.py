@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from vtune.telemetry.mountinfo import mounts
+from vtune.telemetry.proc_text import PROC, integer_of, text_of
+
 # Version 1 says "no limit" with the largest multiple of a page that fits 63 bits.
 _NO_LIMIT = 1 << 60
 
@@ -30,7 +32,7 @@ class MemoryGroups:
         left = []
         for folder, v2 in self._groups:
             limit = _memory_limit(folder, v2)
-            used = _integer(folder / ("memory.current" if v2 else "memory.usage_in_bytes"))
+            used = integer_of(folder / ("memory.current" if v2 else "memory.usage_in_bytes"))
             if limit is not None and used is not None:
                 cache = _entries(folder / "memory.stat").get("inactive_file" if v2 else "total_inactive_file", 0)
                 left.append(max(0, limit - used + cache))
@@ -63,7 +65,7 @@ class CpuGroup:
             used = _entries(self.folder / "cpu.stat").get("usage_usec")
             return None if used is None else used * 1e-6
         # There where both controllers are mounted as one, which is nearly everywhere.
-        used = _integer(self.folder / "cpuacct.usage")
+        used = integer_of(self.folder / "cpuacct.usage")
         return None if used is None else used * 1e-9
 
 
@@ -83,25 +85,23 @@ def cpu_quota_cores(proc: Path = PROC) -> float | None:
 
 def _quota_cores(folder: Path, v2: bool) -> float | None:
     if v2:
-        words = _text(folder / "cpu.max").split()
+        words = text_of(folder / "cpu.max").split()
         return int(words[0]) / int(words[1]) if len(words) == 2 and words[0] != "max" else None
-    quota, period = _integer(folder / "cpu.cfs_quota_us"), _integer(folder / "cpu.cfs_period_us")
+    quota, period = integer_of(folder / "cpu.cfs_quota_us"), integer_of(folder / "cpu.cfs_period_us")
     return quota / period if quota is not None and period and quota > 0 else None
 
 
 def _groups_of(proc: Path, controller: str) -> Iterator[tuple[Path, bool]]:
     """This process' group and all above it that are visible here, each with whether it is of version 2."""
     paths = {}
-    for line in _text(proc / "self" / "cgroup").splitlines():
+    for line in text_of(proc / "self" / "cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" or controller in controllers.split(","):
             paths[number == "0"] = path
-    for line in _text(proc / "self" / "mountinfo").splitlines():
-        mount, _, kind = line.partition(" - ")
-        fields, (filesystem, _, options) = mount.split(), kind.split(" ", 2)
-        v2 = filesystem == "cgroup2"
-        if v2 in paths and (v2 or (filesystem == "cgroup" and controller in options.split(","))):
-            root, top = fields[3], Path(_unescaped(fields[4]))
+    for mount in mounts(proc):
+        v2 = mount.filesystem == "cgroup2"
+        if v2 in paths and (v2 or (mount.filesystem == "cgroup" and controller in mount.options)):
+            root, top = mount.root, Path(mount.top)
             # In a container the path may be the host's, of which only the part below the mounted root is visible.
             below = paths[v2].removeprefix(root.rstrip("/")).strip("/") if paths[v2].startswith(root) else ""
             folder = top / below if (top / below).is_dir() else top
@@ -109,28 +109,10 @@ def _groups_of(proc: Path, controller: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _memory_limit(folder: Path, v2: bool) -> int | None:
-    limit = _integer(folder / ("memory.max" if v2 else "memory.limit_in_bytes"))
+    limit = integer_of(folder / ("memory.max" if v2 else "memory.limit_in_bytes"))
     return limit if limit is not None and limit < _NO_LIMIT else None
 
 
 def _entries(path: Path) -> dict[str, int]:
-    pairs = (line.partition(" ") for line in _text(path).splitlines())
+    pairs = (line.partition(" ") for line in text_of(path).splitlines())
     return {name: int(value) for name, _, value in pairs if value.isdecimal()}
-
-
-def _integer(path: Path) -> int | None:
-    try:
-        return int(_text(path))
-    except ValueError:  # not there, or "max"
-        return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _unescaped(path: str) -> str:
-    return path.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")

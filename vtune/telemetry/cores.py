@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtune.telemetry.cgroup import PROC, cpu_quota_cores
+from vtune.telemetry.cgroup import cpu_quota_cores
+from vtune.telemetry.proc_text import PROC
 
 CPUS = Path("/sys/devices/system/cpu")
 
@@ -26,10 +27,7 @@ class Cores:
 
 
 def cores(proc: Path = PROC, cpus: Path = CPUS) -> Cores:
-    try:
-        allowed = os.sched_getaffinity(0)
-    except (AttributeError, OSError):  # not Linux
-        allowed = set(range(os.cpu_count() or 1))
+    allowed = allowed_cores()
     quota = cpu_quota_cores(proc)
     return Cores(
         usable=float(len(allowed)) if quota is None else min(float(len(allowed)), quota),
@@ -40,7 +38,15 @@ def cores(proc: Path = PROC, cpus: Path = CPUS) -> Cores:
     )
 
 
-def _physical(allowed: set[int], cpus: Path) -> int | None:
+def allowed_cores() -> frozenset[int]:
+    """By number."""
+    try:
+        return frozenset(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not Linux
+        return frozenset(range(os.cpu_count() or 1))
+
+
+def _physical(allowed: frozenset[int], cpus: Path) -> int | None:
     siblings = set()
     for number in allowed:
         try:

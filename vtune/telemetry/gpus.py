@@ -11,7 +11,7 @@ from typing import Self
 
 from vtune.domain.events import GpuSample
 from vtune.domain.machine import Gpu, bare_uuid
-from vtune.telemetry.nvml import Driver, NoDriver, hangs, left_hanging
+from vtune.telemetry.nvml import HANGS, Driver, NoDriver, driver, hangs, left_hanging
 from vtune.telemetry.watched_gpu import Ours, WatchedGpu
 
 INTERVAL_S = 0.2
@@ -39,13 +39,14 @@ class GpuSampler:
         self._ours = Ours()
         self._stop, self._first_look = threading.Event(), threading.Event()
         self._asking_since_s: float | None = None
+        self._asking_pcie_since_s: float | None = None
         self._why_none: str | None = None
         self._threads: list[threading.Thread] = []
 
     def start(self, wait_s: float = BASELINE_WITHIN_S) -> None:
         """Returns after the first look at all devices: what is used then is not the trial's."""
         if hangs():
-            self._why_none = "the NVIDIA driver hangs: an earlier call never came back"
+            self._why_none = HANGS
             return
         self._run("vtune-gpus", self._watch)
         self._first_look.wait(wait_s)
@@ -64,19 +65,22 @@ class GpuSampler:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        silent = self._silent_s()
-        gpus = (watched.gpu for watched in self._watched)
-        if silent is None:
-            return tuple(gpus)
         reason = "the driver did not answer any more: a call to it hangs"
-        return tuple(replace(gpu, unknown={"device": reason, **gpu.unknown}) for gpu in gpus)
+        of_all = {"device": reason} if _is_silent(self._asking_since_s) else {}
+        # One thread asks for all of them: it hangs for each.
+        of_followed = {"pcie": reason} if _is_silent(self._asking_pcie_since_s) else {}
+        return tuple(
+            replace(gpu, unknown={**of_all, **(of_followed if watched.is_followed else {}), **gpu.unknown})
+            for watched in self._watched
+            for gpu in [watched.gpu]
+        )
 
     @property
     def why_none(self) -> str | None:
         """Why no device is looked at; None when some are."""
         if self._watched:
             return None
-        if self._why_none is None and self._silent_s() is not None:
+        if self._why_none is None and _is_silent(self._asking_since_s):
             return "the NVIDIA driver does not answer"
         return self._why_none
 
@@ -102,16 +106,11 @@ class GpuSampler:
         self._threads.append(thread)
         thread.start()
 
-    def _silent_s(self) -> float | None:
-        since = self._asking_since_s
-        silent = 0.0 if since is None else time.monotonic() - since
-        return silent if silent > SILENT_S else None
-
     def _watch(self) -> None:
         try:
             self._asking_since_s = time.monotonic()
-            driver = Driver()
-            self._watched = tuple(WatchedGpu(device) for device in driver.devices())
+            asked = driver()
+            self._watched = tuple(WatchedGpu(device) for device in asked.devices())
             if not self._watched:
                 raise NoDriver("the NVIDIA driver shows no device")
         except NoDriver as error:
@@ -125,8 +124,8 @@ class GpuSampler:
         due_s = all_due_s = time.monotonic()
         while not self._stop.is_set():
             now_s = time.monotonic()
-            self._meet(driver)
-            mine = [watched for watched in self._watched if watched.told or watched.own_seen]
+            self._meet(asked)
+            mine = [watched for watched in self._watched if watched.is_followed]
             if mine:
                 self._look(mine)
             elif now_s >= all_due_s:
@@ -136,11 +135,11 @@ class GpuSampler:
             due_s += self._interval_s * (1 + (now_s - due_s) // self._interval_s)
             self._stop.wait(due_s - time.monotonic())
 
-    def _meet(self, driver: Driver) -> None:
+    def _meet(self, asked: Driver) -> None:
         """Marks what the training has told. The driver is asked for what its own list did not show."""
         wanted = self._wanted
         for bare in wanted - {bare_uuid(watched.device.gpu.uuid) for watched in self._watched} - self._not_found:
-            device = driver.find(bare)
+            device = asked.find(bare)
             if device is None:
                 self._not_found.add(bare)
             else:
@@ -165,9 +164,15 @@ class GpuSampler:
         due_s = time.monotonic()
         while not self._stop.wait(max(0.0, due_s - time.monotonic())):
             for watched in self._watched:
-                if (watched.told or watched.own_seen) and not self._stop.is_set():
-                    watched.look_at_pcie(time.monotonic())
+                if watched.is_followed and not self._stop.is_set():
+                    self._asking_pcie_since_s = now_s = time.monotonic()
+                    watched.look_at_pcie(now_s)
+                    self._asking_pcie_since_s = None
             due_s += PCIE_S * (1 + (time.monotonic() - due_s) // PCIE_S)
+
+
+def _is_silent(asking_since_s: float | None) -> bool:
+    return asking_since_s is not None and time.monotonic() - asking_since_s > SILENT_S
 
 
 def _merged(before: GpuSample, after: GpuSample) -> GpuSample:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vtune.domain.events import TelemetrySample
-from vtune.telemetry.cgroup import PROC, MemoryGroups
+from vtune.telemetry.cgroup import MemoryGroups
 from vtune.telemetry.machine_load import MachineLoad
-from vtune.telemetry.memory import SHM as SHM
-from vtune.telemetry.memory import MachineMemory, TreeMemory, shm_used_bytes
-from vtune.telemetry.memory import meminfo_bytes as meminfo_bytes
+from vtune.telemetry.memory import MachineMemory, TreeMemory, shared_memory
 from vtune.telemetry.proc_files import ProcFiles
+from vtune.telemetry.proc_text import PROC
 from vtune.telemetry.processes import Processes
 
 
@@ -29,19 +28,21 @@ class HostSampler:
         self._load = MachineLoad(self._files, proc)
 
     def sample(self, now_s: float, with_pss: bool) -> TelemetrySample:
-        """`with_pss` is dear and holds each process' memory lock meanwhile: where it would cost too much, it is left
-        out."""
+        """`with_pss`: proportional sizes are due. They are dear, and reading them holds each process' memory lock
+        meanwhile: where they would cost too much they are left out; after a jump they are read although not due."""
         stats = self._processes.stats(self._pids())
         own = self._processes.stats(self._own_pids)
         self._files.keep_only({*stats, *own})
         processes, anonymous = self._processes.look(stats, now_s)
         available, page_cache = self._machine_memory.look(now_s)
         living = [process.pid for process in processes]
+        shm = shared_memory()
+        shm_used = None if shm is None else shm.size_bytes - shm.free_bytes
         return TelemetrySample(
             t_s=now_s,
             processes=processes,
-            ram_bytes=self._tree_memory.used_bytes(now_s, living, anonymous) if with_pss else None,
-            shm_used_bytes=shm_used_bytes(),
+            ram_bytes=self._tree_memory.used_bytes(now_s, living, held_bytes=anonymous + (shm_used or 0), due=with_pss),
+            shm_used_bytes=shm_used,
             others_cores=self._load.others_cores(now_s, {**stats, **own}.values()),
             ram_available_bytes=available,
             page_cache_bytes=page_cache,

@@ -2,64 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
 from vtune.domain.machine import Machine
-from vtune.telemetry.cgroup import PROC, MemoryGroups, cpu_quota_cores
-from vtune.telemetry.host import SHM, meminfo_bytes
-from vtune.telemetry.nvml import NO_DRIVER, devices
+from vtune.telemetry.cgroup import MemoryGroups
+from vtune.telemetry.cores import cores
+from vtune.telemetry.memory import built_in_bytes, shared_memory
+from vtune.telemetry.nvml import NO_DRIVER, Devices, devices
+from vtune.telemetry.proc_text import PROC, text_of
 
 
-def this_machine(proc: Path = PROC) -> Machine:
-    gpus = devices()
+def this_machine(proc: Path = PROC, *, gpus: Devices | None = None) -> Machine:
+    """`gpus`: what the driver has told already; without it the driver is asked."""
+    gpus = devices() if gpus is None else gpus
+    shm = shared_memory()
     return Machine(
         host=platform.node(),
         kernel=platform.release(),
         cpu_model=_cpu_model(proc),
-        cores=_cores(proc),
+        cores=cores(proc).usable,
         ram_bytes=_ram_bytes(proc),
-        shm_bytes=_shm_bytes(),
+        shm_bytes=shm.size_bytes if shm else None,
         gpus=gpus.names,
         gpu_driver=gpus.driver,
         gpus_unread_because=None if gpus.why_none == NO_DRIVER else gpus.why_none,
     )
 
 
-def _cores(proc: Path) -> float:
-    try:
-        allowed = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # not Linux
-        allowed = os.cpu_count() or 1
-    quota = cpu_quota_cores(proc)
-    return float(allowed) if quota is None else min(float(allowed), quota)
-
-
 def _ram_bytes(proc: Path) -> int | None:
-    try:
-        built_in = meminfo_bytes((proc / "meminfo").read_bytes(), b"MemTotal")
-    except OSError:
-        built_in = None
-    return min((b for b in (built_in, MemoryGroups(proc).limit_bytes()) if b is not None), default=None)
+    limits = (built_in_bytes(proc), MemoryGroups(proc).limit_bytes())
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _cpu_model(proc: Path) -> str | None:
-    try:
-        text = (proc / "cpuinfo").read_text(errors="replace")
-    except OSError:
-        return None
-    for line in text.splitlines():
+    for line in text_of(proc / "cpuinfo").splitlines():
         key, _, value = line.partition(":")
         # ARM has no such line on most machines; POWER calls it "cpu".
         if key.strip() in ("model name", "cpu"):
             return " ".join(value.split()) or None
     return None
-
-
-def _shm_bytes() -> int | None:
-    try:
-        status = os.statvfs(SHM)
-    except OSError:
-        return None
-    return status.f_blocks * status.f_frsize

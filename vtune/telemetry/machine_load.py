@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.telemetry.cgroup import CpuGroup, cpu_group
+from vtune.telemetry.cores import allowed_cores
 from vtune.telemetry.proc_files import ProcFiles
 from vtune.telemetry.processes import TICK_S, Stat
 
@@ -35,7 +35,7 @@ class MachineLoad:
         """`allowed`: the cores by number; as this process finds them when not given."""
         self._files = files
         self._group: CpuGroup | None = cpu_group(proc)
-        self._allowed = _allowed() if allowed is None else allowed
+        self._allowed = allowed_cores() if allowed is None else allowed
         # The oldest first.
         self._spent: deque[_Spent] = deque()
         self._due_s = float("-inf")
@@ -92,10 +92,3 @@ def _busy_s(line: bytes) -> float:
     """Everything but idling. Time stolen by other virtual machines is a neighbour's as well."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = (int(field) for field in line.split()[1:9])
     return (user + nice + system + irq + softirq + steal) * TICK_S
-
-
-def _allowed() -> frozenset[int]:
-    try:
-        return frozenset(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # not Linux
-        return frozenset(range(os.cpu_count() or 1))

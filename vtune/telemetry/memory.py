@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from vtune.telemetry.cgroup import MemoryGroups
 from vtune.telemetry.proc_files import ProcFiles
+from vtune.telemetry.proc_text import text_of
 
 SHM = "/dev/shm"
 # Reading proportional sizes walks every mapped page: 3 to 11 ms a process with torch in it, and some 16 ms more for
@@ -17,7 +20,7 @@ PSS_SHARE = 0.006
 PSS_AT_ONCE_S = 0.06
 # A limit is watched over: copies on write show in no other number, so nothing makes the readings rarer than this.
 PSS_APART_S = 30.0
-# A jump of the resident sizes is looked at whatever it costs: it may be on its way to the limit.
+# A jump is looked at at once and whatever it costs: it may be on its way to the limit, and gone in a second.
 JUMP = 1.05
 JUMP_BYTES = 64 * 2**20
 # The counts of a control group are summed over all cores of the machine when they are read.
@@ -32,24 +35,27 @@ class TreeMemory:
         self._credited_s: float | None = None
         self._last_cost_s = 0.0
         self._last_s = float("-inf")
-        self._anonymous_then = 0
+        # None before the first reading: a jump is one from something.
+        self._held_then: int | None = None
 
-    def used_bytes(self, now_s: float, pids: Sequence[int], anonymous: int) -> int | None:
-        """Anonymous and shared memory, each page once however many processes hold it; None when it would cost too much
-        now. `anonymous`: what the processes hold, shared pages counted for each of them."""
+    def used_bytes(self, now_s: float, pids: Sequence[int], *, held_bytes: int, due: bool) -> int | None:
+        """Anonymous and shared memory, each page once however many processes hold it; None between two readings: when
+        none is due, or it would cost too much now. `held_bytes` tells a jump: what is cheap to know of the same
+        memory, even if it counts some pages twice."""
         if self._credited_s is not None:
             most = max(PSS_AT_ONCE_S, self._last_cost_s)
             self._credit_s = min(most, self._credit_s + PSS_SHARE * max(0.0, now_s - self._credited_s))
         self._credited_s = now_s
         dear = self._credit_s < self._last_cost_s and now_s - self._last_s < PSS_APART_S
-        if dear and anonymous <= JUMP * self._anonymous_then + JUMP_BYTES:
+        jumped = self._held_then is not None and held_bytes > JUMP * self._held_then + JUMP_BYTES
+        if not jumped and (dear or not due):
             return None
         begun = self._clock()
         used = self._sum(pids)
         self._last_cost_s, self._last_s = self._clock() - begun, now_s
         # Jumps are not paid back: after a start-up full of them, readings go on at their pace.
         self._credit_s = max(0.0, self._credit_s - self._last_cost_s)
-        self._anonymous_then = anonymous
+        self._held_then = held_bytes
         return used
 
     def _sum(self, pids: Sequence[int]) -> int | None:
@@ -103,12 +109,23 @@ def meminfo_bytes(text: bytes, key: bytes) -> int | None:
     return None
 
 
-def shm_used_bytes() -> int | None:
+def built_in_bytes(proc: Path) -> int | None:
+    return meminfo_bytes(os.fsencode(text_of(proc / "meminfo")), b"MemTotal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemory:
+    size_bytes: int
+    free_bytes: int
+
+
+def shared_memory(path: str = SHM) -> SharedMemory | None:
+    """None where there is none."""
     try:
-        status = os.statvfs(SHM)
+        status = os.statvfs(path)
     except OSError:
         return None
-    return (status.f_blocks - status.f_bfree) * status.f_frsize
+    return SharedMemory(size_bytes=status.f_blocks * status.f_frsize, free_bytes=status.f_bfree * status.f_frsize)
 
 
 def _page_cache_bytes(meminfo: bytes) -> int | None:

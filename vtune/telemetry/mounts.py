@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from pathlib import Path
 
+from vtune.telemetry.mountinfo import mounts
 from vtune.telemetry.proc_files import ProcFiles
 
 # On a block device, or in memory for good: reading the latter is a hit indeed.
@@ -30,14 +32,21 @@ LOOK_EVERY_S = 1.0
 _MOST_LINKS = 64
 
 
+def counts_reads(filesystem: str) -> bool:
+    """Of a file system that is not known here nobody knows: its counts are not believed."""
+    return filesystem in _COUNTED
+
+
 class Mounts:
     """A machine with nothing but counted mounts costs one look. On others it is told by the files that a process was
     seen to hold open: an uncounted one among them, or none at all, and what it read is unknown."""
 
     def __init__(self, files: ProcFiles) -> None:
         self._proc = files.root
-        self._mounts = _mounts(files.whole("self/mountinfo"))
-        self._all_counted = all(kind in _COUNTED or kind in _NO_STORAGE for _, kind in self._mounts)
+        self._mounts = mounts(Path(files.root))
+        self._all_counted = all(
+            counts_reads(mount.filesystem) or mount.filesystem in _NO_STORAGE for mount in self._mounts
+        )
         self._due_s = float("-inf")
         # By process: files seen open on a counted mount, and on another.
         self._seen: dict[int, tuple[int, int]] = {}
@@ -65,8 +74,8 @@ class Mounts:
                 # Logs are written to, not read; the link's own mode says what the file was opened for.
                 if path.startswith("/") and not path.endswith(_CODE) and self._is_read(f"{folder}/{number}"):
                     kind = self._kind_of(path)
-                    counted += kind in _COUNTED
-                    others += kind not in _COUNTED and kind not in _NO_STORAGE
+                    counted += counts_reads(kind)
+                    others += not counts_reads(kind) and kind not in _NO_STORAGE
             except OSError:  # closed meanwhile
                 continue
         return counted, others
@@ -77,18 +86,9 @@ class Mounts:
     def _kind_of(self, path: str) -> str:
         """A later mount hides an earlier one at the same place."""
         below = [
-            (len(top), kind) for top, kind in self._mounts if path == top or path.startswith(top.rstrip("/") + "/")
+            (len(one.top), one.filesystem)
+            for one in self._mounts
+            if path == one.top or path.startswith(one.top.rstrip("/") + "/")
         ]
         longest = max((length for length, _ in below), default=0)
         return next((kind for length, kind in reversed(below) if length == longest), "")
-
-
-def _mounts(text: bytes) -> list[tuple[str, str]]:
-    found = []
-    for line in text.decode("utf-8", errors="surrogateescape").splitlines():
-        mount, _, kind = line.partition(" - ")
-        fields = mount.split()
-        if len(fields) > 4 and kind:
-            top = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-            found.append((top, kind.split(" ", 1)[0]))
-    return found

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from vtune.domain.machine import Gpu, bare_uuid
-from vtune.telemetry.device import TOO_OLD, Device, DeviceMemory, DeviceProcess, Unreadable
+from vtune.telemetry.nvml_device import TOO_OLD, Device, DeviceProcess, Unreadable
+
+T = TypeVar("T")
 
 LIBRARY = "libnvidia-ml.so.1"
 # Without persistence mode the driver wakes every device first, and that takes seconds.
 ANSWER_WITHIN_S = 10.0
 
 NO_DRIVER = f"no NVIDIA driver here ({LIBRARY} was not found)"
+HANGS = "the NVIDIA driver hangs: an earlier call never came back"
 _REASONS = {
     1: "the driver's library was closed",
     2: "the driver does not take such a question for this device",
@@ -31,6 +36,7 @@ _REASONS = {
     18: "the NVIDIA driver and its library are of different versions: reboot, or restart the container",
 }
 _hanging: list[threading.Thread] = []
+_opened: list[Driver] = []
 
 
 class NoDriver(Exception):
@@ -42,6 +48,7 @@ class DeviceNow:
     gpu: Gpu
     used_bytes: int | None = None
     reserved_bytes: int | None = None
+    util_percent: float | None = None
     processes: tuple[DeviceProcess, ...] | None = None
     power_w: float | None = None
     temperature_c: float | None = None
@@ -65,14 +72,26 @@ class Devices:
 
 def devices(timeout_s: float = ANSWER_WITHIN_S) -> Devices:
     """All devices as they are now; returns in time also when the driver hangs."""
+    return ask_for_devices()(timeout_s)
+
+
+def ask_for_devices() -> Callable[[float], Devices]:
+    """Asks now; the answer is had by calling what is returned, which waits until so many seconds after the asking."""
+    if hangs():
+        return lambda timeout_s: Devices(why_none=HANGS)
     found: list[Devices] = []
     asking = threading.Thread(target=lambda: found.append(_devices_now()), name="vtune-gpus-once", daemon=True)
+    begun_s = time.monotonic()
     asking.start()
-    asking.join(timeout_s)
-    if found:
-        return found[0]
-    left_hanging(asking)
-    return Devices(why_none=f"the NVIDIA driver did not answer within {timeout_s:g} s")
+
+    def answer(timeout_s: float) -> Devices:
+        asking.join(max(0.0, begun_s + timeout_s - time.monotonic()))
+        if found:
+            return found[0]
+        left_hanging(asking)
+        return Devices(why_none=f"the NVIDIA driver did not answer within {timeout_s:g} s")
+
+    return answer
 
 
 def left_hanging(thread: threading.Thread) -> None:
@@ -87,14 +106,14 @@ def hangs() -> bool:
 
 def _devices_now() -> Devices:
     try:
-        driver = Driver()
-        found = driver.devices()
+        asked = driver()
+        found = asked.devices()
     except NoDriver as error:
         return Devices(why_none=str(error))
     return Devices(
         devices=tuple(_device_now(one) for one in found),
-        driver=driver.version,
-        cuda=driver.cuda,
+        driver=asked.version,
+        cuda=asked.cuda,
         why_none=None if found else "the NVIDIA driver shows no device",
     )
 
@@ -102,31 +121,37 @@ def _devices_now() -> Devices:
 def _device_now(device: Device) -> DeviceNow:
     unknown = dict(device.gpu.unknown)
 
-    def ask(metric: str, read: Any) -> Any:
+    def ask(metric: str, read: Callable[[], T]) -> T | None:
         try:
             return read()
         except Unreadable as error:
-            unknown.setdefault(metric, str(error))
+            # Of a device that is lost it is said once.
+            unknown.setdefault("device" if error.lost else metric, device.reason(error))
             return None
 
-    memory: DeviceMemory | None = ask("memory", device.memory)
-    processes, power, temperature = (
-        ask("processes", device.processes),
-        ask("power", device.power_w),
-        ask("temperature", device.temperature_c),
-    )
+    memory = ask("memory", device.memory)
+    util, processes = ask("utilization", device.utilization_now), ask("processes", device.processes)
+    power, temperature = ask("power", device.power_w), ask("temperature", device.temperature_c)
     return DeviceNow(
         gpu=device.describe(memory, unknown),
         used_bytes=memory.used_bytes if memory else None,
         reserved_bytes=memory.reserved_bytes if memory else None,
+        util_percent=util,
         processes=processes,
         power_w=power,
         temperature_c=temperature,
     )
 
 
+def driver() -> Driver:
+    """One for this process. What failed to open is tried anew."""
+    if not _opened:
+        _opened.append(Driver())
+    return _opened[-1]
+
+
 class Driver:
-    """NVML, opened once and never closed: each opening wakes the devices anew."""
+    """NVML, never closed: each opening wakes the devices anew."""
 
     def __init__(self) -> None:
         try:

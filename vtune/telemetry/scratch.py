@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtune.telemetry.cgroup import PROC
+from vtune.telemetry.mountinfo import mounts
+from vtune.telemetry.proc_text import PROC
 
 BYTES = 256 * 2**20
 CHUNK = 4 * 2**20
@@ -74,20 +75,12 @@ def nearest_existing(folder: Path) -> Path:
 
 def filesystem_of(folder: Path, proc: Path = PROC) -> str | None:
     """Of the innermost mount around the folder; the last one mounted there hides the others."""
-    try:
-        lines = (proc / "self" / "mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return None
     found, depth = None, -1
     place = folder.resolve()
-    for line in lines:
-        mount, _, kind = line.partition(" - ")
-        fields = mount.split()
-        if len(fields) < 5 or not kind:
-            continue
-        top = Path(fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\"))
+    for mount in mounts(proc):
+        top = Path(mount.top)
         if place.is_relative_to(top) and len(top.parts) >= depth:
-            found, depth = kind.split(" ", 1)[0], len(top.parts)
+            found, depth = mount.filesystem, len(top.parts)
     return found
 
 

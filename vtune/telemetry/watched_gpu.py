@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from vtune.domain.events import GpuSample
 from vtune.domain.machine import Gpu
-from vtune.telemetry.device import Device, DeviceMemory, DeviceProcess, Unreadable
+from vtune.telemetry.nvml_device import (
+    HOSTS_PIDS,
+    Device,
+    DeviceMemory,
+    DeviceProcess,
+    Unreadable,
+    pids_are_the_hosts,
+)  # fmt: skip
 
 T = TypeVar("T")
 
@@ -47,15 +53,20 @@ class WatchedGpu:
         # Metrics that could not be read, and why.
         self.unknown: dict[str, str] = dict(device.gpu.unknown)
         self._memory: DeviceMemory | None = None
-        self._pcie: tuple[float, float] | None = None
+        self._pcie: float | None = None
         self._again_s: dict[str, float] = {}
         self._slow_due_s = self._util_due_s = 0.0
         self._buffer, self._buffer_read = True, False
         self._buffer_at_us, self._buffer_moved_s = 0, 0.0
         self._by_pid_at_us, self._by_pid_read = 0, False
+        self._by_pid_told_us: dict[int, int] = {}
         # Processes that were on it before the trial.
         self._before: frozenset[int] | None = None
         self._looks_without_own = 0
+
+    @property
+    def is_followed(self) -> bool:
+        return self.told or self.own_seen
 
     @property
     def gpu(self) -> Gpu:
@@ -98,13 +109,12 @@ class WatchedGpu:
             sm_clock_mhz=clock,
             temperature_c=temperature,
             throttled_by=throttled or (),
-            pcie_to_device_bytes_per_s=pcie[0] if pcie else None,
-            pcie_from_device_bytes_per_s=pcie[1] if pcie else None,
+            pcie_to_device_bytes_per_s=pcie,
         )
 
     def look_at_pcie(self, now_s: float) -> None:
-        """Blocks for 40 ms: from a thread of its own."""
-        self._pcie = self._ask("pcie", self.device.pcie_bytes_per_s, now_s)
+        """Blocks for 20 ms: from a thread of its own."""
+        self._pcie = self._ask("pcie", self.device.pcie_to_device_bytes_per_s, now_s)
 
     def _ask(self, metric: str, read: Callable[[], T], now_s: float) -> T | None:
         if self.lost or now_s < self._again_s.get(metric, 0.0):
@@ -116,10 +126,7 @@ class WatchedGpu:
                 self.lost = True
                 self.unknown["device"] = str(error)
                 return None
-            reason = str(error)
-            if self.device.gpu.mig and error.lasting:
-                reason += ": the driver does not count it for a slice of a divided device (MIG)"
-            self.unknown.setdefault(metric, reason)
+            self.unknown.setdefault(metric, self.device.reason(error))
             self._again_s[metric] = math.inf if error.lasting else now_s + RETRY_S
             return None
 
@@ -158,7 +165,7 @@ class WatchedGpu:
         else:
             # A pid that does not exist here is a host's, seen from a container: it may be ours under another number,
             # unless it was there before us.
-            rest = [one for one in rest if one.pid in self._before or _exists(one.pid)]
+            rest = [one for one in rest if one.pid in self._before or one.is_here]
         self._say_why_not_own(own, listed, ours)
         if not own and not rest:
             return None, None, None
@@ -180,11 +187,23 @@ class WatchedGpu:
         if not strangers:
             return 0.0
         told = self.device.busy_percent_by_pid(self._by_pid_at_us)
+        if not told and self._clock_went_back():
+            return None
         self._by_pid_at_us = max([self._by_pid_at_us, *(when for when, _ in told.values())])
+        self._by_pid_told_us |= {pid: when for pid, (when, _) in told.items()}
         if not self._by_pid_read:
             self._by_pid_read = True  # older than the trial
             return None
         return float(sum(percent for pid, (_, percent) in told.items() if pid in strangers))
+
+    def _clock_went_back(self) -> bool:
+        """Nothing newer than the mark: nobody ran, or the driver's clock was set back and the mark lies ahead of it.
+        Then what it told last has other times than we know of, and the mark goes back as well."""
+        told = {pid: when for pid, (when, _) in self.device.busy_percent_by_pid(0).items()}
+        unknown = [when for pid, when in told.items() if when != self._by_pid_told_us.get(pid)]
+        if unknown:
+            self._by_pid_at_us, self._by_pid_told_us = max(unknown), told
+        return bool(unknown)
 
 
 def _mean_over_time(samples: list[tuple[int, float]], since_us: int) -> float:
@@ -195,10 +214,6 @@ def _mean_over_time(samples: list[tuple[int, float]], since_us: int) -> float:
     return total / weight
 
 
-def _exists(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
-
-
 def _sum(processes: list[DeviceProcess]) -> int | None:
     known = [one.used_bytes for one in processes if one.used_bytes is not None]
     return sum(known) if len(known) == len(processes) else None
@@ -207,6 +222,6 @@ def _sum(processes: list[DeviceProcess]) -> int | None:
 def _why_not_found(listed: tuple[DeviceProcess, ...]) -> str:
     if not listed:
         return "the driver lists no process on it (usual in a container)"
-    if not any(_exists(one.pid) for one in listed):
-        return "the driver names processes by pids of the host, unknown in this container"
+    if pids_are_the_hosts(listed):
+        return HOSTS_PIDS
     return "none of the processes that the driver lists is of this trial"

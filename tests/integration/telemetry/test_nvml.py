@@ -79,7 +79,6 @@ def test_values_have_the_units_that_their_names_say(fake_driver, run_sampler):
     assert set(known(samples, "temperature_c")) == {63.0}
     assert samples[0]["throttled_by"] == ["sw_power_cap", "sw_thermal"]
     assert set(known(samples, "pcie_to_device_bytes_per_s")) == {2e9}
-    assert set(known(samples, "pcie_from_device_bytes_per_s")) == {3e6}
     seen = [(t, one["energy_j"]) for t, one in told["samples"]]
     (since, before), (until, after) = seen[0], seen[-1]
     assert (after - before) / (until - since) == pytest.approx(250.0, rel=0.1)
@@ -95,6 +94,34 @@ def test_the_trials_memory_is_told_from_the_neighbours(fake_driver, run_sampler)
     assert set(known(samples, "own_bytes")) == {6 * GIB}
     assert set(known(samples, "others_bytes")) == {GIB}
     assert set(known(samples, "others_util_percent")) == {20.0}
+
+
+@pytest.mark.slow
+def test_a_neighbours_work_is_never_zero_because_the_clock_was_set_back(fake_driver, run_sampler):
+    neighbour = os.getpid()
+    now = time.time()
+    fake_driver.set(gpu0__procs=f"4242:{GIB}:70,{neighbour}:{GIB}:20", clock_offset=f"0;@{now + 3:.3f}=-3600")
+    told = run_sampler(fake_driver, own=[4242]).watch(6.0, follow=[uuid(0)], own=[4242])
+    before = [one["others_util_percent"] for t, one in told["samples"] if t < now + 3]
+    after = [one["others_util_percent"] for t, one in told["samples"] if t > now + 4.5]
+    assert 20.0 in before and 20.0 in after
+    assert set(before + after) <= {20.0, None}
+    assert told["gpus"][0]["unknown"] == {}
+
+
+def test_values_that_cannot_be_are_unknown_with_what_the_driver_answered(fake_driver, run_sampler):
+    neighbour = os.getpid()
+    fake_driver.set(gpu0__util=250, gpu0__temperature=-5, gpu0__procs=f"{neighbour}:{GIB}:4294967295")
+    told = run_sampler(fake_driver, own=[4242]).watch(1.3, follow=[uuid(0)], own=[4242])
+    samples = of(told, 0)
+    for name in ("util_percent", "temperature_c", "others_util_percent"):
+        assert known(samples, name) == []
+    assert told["gpus"][0]["unknown"] == {
+        "utilization": "the driver answered 250 %",
+        "temperature": "the driver answered 4294967291 °C",
+        "others": "the driver answered 4294967295 %",
+    }
+    assert set(known(samples, "others_bytes")) == {GIB}
 
 
 @pytest.mark.slow
@@ -208,6 +235,17 @@ def test_a_driver_that_hangs_stalls_nobody(fake_driver, run_sampler):
     assert sampled.close() < 2.0
 
 
+@pytest.mark.slow
+def test_a_driver_that_hangs_over_the_bus_costs_those_numbers_and_says_so(fake_driver, run_sampler):
+    fake_driver.set(count=2, gpu0__hang__nvmlDeviceGetPcieThroughput=3600)
+    told = run_sampler(fake_driver).watch(6.5, follow=[uuid(0), uuid(1)])
+    for number in (0, 1):
+        assert known(of(told, number), "pcie_to_device_bytes_per_s") == []
+        assert list(told["gpus"][number]["unknown"]) == ["pcie"]
+        assert "hangs" in told["gpus"][number]["unknown"]["pcie"]
+    assert known(of(told, 1), "util_percent")
+
+
 def test_a_driver_that_never_opens_delays_the_start_no_longer_than_asked(fake_driver, run_sampler):
     fake_driver.set(hang__nvmlInitWithFlags=3600)
     sampled = run_sampler(fake_driver, wait_s=0.3)
@@ -267,8 +305,99 @@ def test_without_a_driver_doctor_is_told_so_within_milliseconds():
         pytest.skip("this machine has a driver")
 
 
-def test_doctor_is_told_why_there_is_nothing_also_when_the_driver_hangs(fake_driver):
+def test_a_device_that_is_lost_is_listed_with_the_reason_said_once(fake_driver):
+    fake_driver.set(gpu0__err__nvmlDeviceGetHandleByIndex_v2=15)
+    (told,) = devices_now(fake_driver.env)["devices"]
+    assert list(told["gpu"]["unknown"]) == ["device"] and "lost" in told["gpu"]["unknown"]["device"]
+
+
+TWICE = """
+import json, sys, time
+from vtune.telemetry.nvml import devices
+told = []
+for _ in range(2):
+    begun = time.monotonic()
+    told.append([devices(float(sys.argv[1])).why_none, time.monotonic() - begun])
+    time.sleep(float(sys.argv[2]))
+print(json.dumps(told))
+"""
+
+
+def asked_twice(env, timeout_s, pause_s):
+    done = subprocess.run([sys.executable, "-c", TWICE, str(timeout_s), str(pause_s)], env={**os.environ, **env},
+                          capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def test_a_driver_that_hangs_is_waited_for_once(fake_driver):
     fake_driver.set(hang__nvmlInitWithFlags=3600)
-    assert "did not answer within 0.3 s" in devices_now(fake_driver.env, 0.3)["why_none"]
-    fake_driver.set(hang__nvmlInitWithFlags=None, gpu0__err__nvmlDeviceGetHandleByIndex_v2=15)
-    assert "lost" in devices_now(fake_driver.env)["devices"][0]["gpu"]["unknown"]["device"]
+    (first, first_s), (second, second_s) = asked_twice(fake_driver.env, 0.5, 0.0)
+    assert first == "the NVIDIA driver did not answer within 0.5 s" and 0.5 <= first_s < 2.0
+    assert second == "the NVIDIA driver hangs: an earlier call never came back" and second_s < 0.2
+
+
+def test_the_driver_is_opened_once_however_often_it_is_asked(fake_driver):
+    """Opened a second time it would refuse."""
+    fake_driver.set(err__nvmlInitWithFlags=f"0;@{time.time() + 2:.3f}=18")
+    assert [why for why, _ in asked_twice(fake_driver.env, 5.0, 2.1)] == [None, None]
+
+
+SURVEY = """
+import json, sys, time
+from pathlib import Path
+from vtune.journal.files import to_json
+from vtune.telemetry.machine import this_machine
+from vtune.telemetry.survey import survey
+begun = time.monotonic()
+found = survey(Path(sys.argv[1]), sys.argv[2])
+machine = this_machine(gpus=found.gpus)
+print(json.dumps({"took_s": time.monotonic() - begun, **to_json(found), "machine": to_json(machine)}))
+"""
+
+
+def surveyed(env, folder, python=sys.executable):
+    done = subprocess.run([sys.executable, "-c", SURVEY, str(folder), str(python)], env={**os.environ, **env},
+                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def built_for_cuda(folder, version):
+    path = folder / "cuda-python"
+    told = {"executable": "x", "python": "3.12.1", "torch": "2.9.0", "cuda": version}
+    path.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def because(told, what):
+    return [one["because"] for one in told["cannot"] if one["what"] == what]
+
+
+@pytest.mark.slow
+def test_a_survey_waits_for_a_driver_that_hangs_once_and_says_so(fake_driver, tmp_path):
+    fake_driver.set(hang__nvmlInitWithFlags=3600)
+    told = surveyed(fake_driver.env, tmp_path)
+    assert told["took_s"] < 2 * 2.5
+    assert because(told, "no GPU is read") == ["the NVIDIA driver did not answer within 2.5 s"]
+    assert told["machine"]["gpus"] == [] and told["machine"]["gpus_unread_because"] == told["gpus"]["why_none"]
+    assert told["machine"]["ram_bytes"] and told["cpu_model"] == told["machine"]["cpu_model"]
+
+
+@pytest.mark.slow
+def test_a_survey_of_a_machine_with_gpus_says_what_they_do_not_tell(fake_driver, tmp_path):
+    fake_driver.set(count=2, gpu0__procs=f"{FOREIGN}:{GIB}:3", gpu0__util=40, gpu1__slices=1)
+    told = surveyed(fake_driver.env, tmp_path, built_for_cuda(tmp_path, "14.1"))
+    whole, slice_ = told["gpus"]["devices"]
+    assert whole["util_percent"] == 40.0 and slice_["util_percent"] is None
+    (why,) = because(told, "GPU 1: utilization is unknown")
+    assert "slice of a divided device (MIG)" in why
+    assert because(told, "GPU 0: utilization is unknown") == []
+    assert "pids of the host" in because(told, "GPU 0: whose memory it is")[0]
+    assert because(told, "the training may not start on the GPU") == [
+        "torch is built for CUDA 14.1, the driver runs 13.0"
+    ]
+    assert because(told, "the training cannot use the GPU") == []
+    assert told["neighbours"]["gpu_processes"] == 1
+    # An older driver runs newer minor versions.
+    told = surveyed(fake_driver.env, tmp_path, built_for_cuda(tmp_path, "13.9"))
+    assert because(told, "the training may not start on the GPU") == []

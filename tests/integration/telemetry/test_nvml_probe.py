@@ -71,7 +71,7 @@ def test_what_the_driver_told_of_the_trainings_device_stands_in_the_record(fake_
     measured_s = record["step_time_s"]["mean"] * record["steps_measured"]
     assert gpu["energy_j"] == pytest.approx(120 * measured_s, rel=0.15)
     assert gpu["throttled"] == {"sw_power_cap": 1.0}
-    assert any("others computed on GPU 1" in note for note in record["notes"])
+    assert any("others computed 20 % of the time on GPU 1" in note for note in record["notes"])
     machine = json.loads(next((tmp_path / "results").glob("*/machine.json")).read_text())
     assert machine["gpus"] == ["Fake GPU", "NVIDIA L4"]
 

@@ -4,6 +4,7 @@
    gpu0.err.<function> 4       this answer of that function for that device; gpu0.err for all of them
    err.<function> 999          the same for functions without a device
    gpu0.hang.<function> 3600   the call takes so many seconds
+   clock_offset 0;@1763470000=-3600            the clock of the driver's samples, against the machine's
    gpu0.procs 4242:9000000000:80,4343:-:0     pid:bytes:percent; "-" for memory that is not told
    gpu0.slices 2, gpu0.slice0.uuid …          a divided device; handles of slices know memory and processes only
 
@@ -92,6 +93,13 @@ static int has(u64 d, const char *name, char *out, size_t size) {
 static double number(u64 d, const char *name, double otherwise, double when) {
   char value[512];
   return has(d, name, value, sizeof value) ? at(value, when) : otherwise;
+}
+
+/* The time that the driver's samples are marked with. */
+static u64 stamp_us(void) {
+  char value[128];
+  double now = now_s();
+  return (u64)((now + (look("clock_offset", value, sizeof value) ? at(value, now) : 0)) * 1e6);
 }
 
 static int refused(const char *function) {
@@ -236,7 +244,7 @@ static u32 processes(u64 d, const char *which, process *out, process_use *uses, 
     char bytes[32] = "-";
     if (sscanf(one, "%u:%31[^:]:%u", &pid, bytes, &sm) < 1) continue;
     if (out && n < size) out[n] = (process){pid, bytes[0] == '-' ? ~0ull : strtoull(bytes, 0, 10), ~0u, ~0u};
-    if (uses && n < size) uses[n] = (process_use){pid, (u64)(now_s() * 1e6), sm, 0, 0, 0};
+    if (uses && n < size) uses[n] = (process_use){pid, stamp_us(), sm, 0, 0, 0};
     n++;
   }
   return n;
@@ -287,12 +295,13 @@ int nvmlDeviceGetSamples(void *d, int kind, u64 since, u32 *type, u32 *count, sa
   (void)kind;
   *type = 1;
   if (!out) { *count = BUFFER; return OK; }
-  u64 newest = (u64)(now_s() * 1e6) / PERIOD_US * PERIOD_US, n = 0;
+  u64 newest = stamp_us() / PERIOD_US * PERIOD_US, n = 0;
+  double ahead = stamp_us() / 1e6 - now_s();
   for (u64 i = BUFFER; i-- > 0;) {
     u64 when = newest - i * PERIOD_US;
     if (when <= since || n >= *count) continue;
     out[n].when = when;
-    out[n++].value.i = (u32)number(D, "util", 0, when / 1e6 - PERIOD_US / 2e6);
+    out[n++].value.i = (u32)number(D, "util", 0, when / 1e6 - ahead - PERIOD_US / 2e6);
   }
   *count = n;
   return n ? OK : NOT_FOUND;

@@ -27,8 +27,10 @@ def a_tree(proc, reading_s):
     return TreeMemory(ProcFiles(proc.root), Clock(reading_s))
 
 
-def readings(memory, seconds, every=5, anonymous=100 * MIB):
-    return [t for t in range(0, seconds, every) if memory.used_bytes(float(t), [10], anonymous) is not None]
+def readings(memory, seconds, every=5, held=100 * MIB):
+    return [
+        t for t in range(0, seconds, every) if memory.used_bytes(float(t), [10], held_bytes=held, due=True) is not None
+    ]
 
 
 def test_cheap_readings_are_made_as_often_as_asked(proc):
@@ -51,10 +53,19 @@ def test_half_a_minutes_trial_stays_below_a_per_cent_however_dear_a_reading_is(p
 
 def test_a_jump_is_looked_at_whatever_it_costs(proc):
     memory = a_tree(proc, 2.0)
-    assert memory.used_bytes(0.0, [10], 100 * MIB) == 2 * MIB
-    assert memory.used_bytes(5.0, [10], 110 * MIB) is None
-    assert memory.used_bytes(5.0, [10], 300 * MIB) == 2 * MIB
-    assert memory.used_bytes(10.0, [10], 300 * MIB) is None
+    assert memory.used_bytes(0.0, [10], held_bytes=100 * MIB, due=True) == 2 * MIB
+    assert memory.used_bytes(5.0, [10], held_bytes=110 * MIB, due=True) is None
+    assert memory.used_bytes(5.0, [10], held_bytes=300 * MIB, due=True) == 2 * MIB
+    assert memory.used_bytes(10.0, [10], held_bytes=300 * MIB, due=True) is None
+
+
+def test_a_jump_is_looked_at_between_two_readings_and_nothing_else_is(proc):
+    memory = a_tree(proc, 0.025)
+    assert memory.used_bytes(0.0, [10], held_bytes=1000 * MIB, due=False) is None
+    assert memory.used_bytes(0.0, [10], held_bytes=1000 * MIB, due=True) == 2 * MIB
+    assert memory.used_bytes(0.2, [10], held_bytes=1110 * MIB, due=False) is None
+    assert memory.used_bytes(0.4, [10], held_bytes=1115 * MIB, due=False) == 2 * MIB
+    assert memory.used_bytes(0.6, [10], held_bytes=1115 * MIB, due=False) is None
 
 
 def test_the_page_cache_is_what_the_kernel_would_give_back(proc):

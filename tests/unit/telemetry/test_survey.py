@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from vtune.telemetry.cannot import of_storage
 from vtune.telemetry.cores import cores
 from vtune.telemetry.kernel import kernel
-from vtune.telemetry.scratch import filesystem_of, nearest_existing, scratch
+from vtune.telemetry.scratch import Scratch, filesystem_of, nearest_existing, scratch
 from vtune.telemetry.survey import survey
 from vtune.telemetry.training_python import training_python
 
@@ -91,11 +92,12 @@ def test_an_old_or_closed_kernel_is_told_by_what_it_lacks(proc):
     proc.write("self/schedstat", "1 2 3\n")
     proc.write("self/smaps_rollup", "x\nPss_Anon: 1 kB\n")
     proc.write("self/io", "rchar: 1\nread_bytes: 2\n")
-    proc.write("sys/kernel/yama/ptrace_scope", "1\n")
     proc.write("self/mountinfo", "20 1 0:1 / /proc rw,relatime - proc proc rw,hidepid=invisible\n")
     found = kernel(proc.root)
     assert found.schedstat and found.pss_anon and found.process_io
-    assert found.yama_ptrace_scope == 1 and found.proc_hides_others
+    assert found.proc_hides_others
+    proc.write("self/mountinfo", "20 1 0:1 / /proc rw,relatime - proc proc rw,hidepid=0\n")
+    assert not kernel(proc.root).proc_hides_others
 
 
 def fake_python(folder: Path, text: str) -> str:
@@ -131,14 +133,24 @@ def test_what_is_lacking_is_named_with_its_reason(proc, tmp_path):
     assert "smaps_rollup" in told["RAM of a tree is unknown: shared pages would count twice"].because
     assert told["waiting for a core is not told from computing"].because == "no /proc/PID/schedstat"
     assert "there is no /dev/shm" in told["loader workers may not be able to pass batches"].because
-    assert found.shm.size_bytes is None and found.memory.available_bytes == 8 * 2**30
+    assert found.shm is None and found.memory.available_bytes == 8 * 2**30
+
+
+@pytest.mark.parametrize("kind", ["zfs", "ocfs2", "gpfs", "afs", "nfs4", "fuse.s3fs", "never-heard-of"])
+def test_where_reads_are_not_counted_doctor_says_so(kind):
+    (told,) = of_storage(Scratch(filesystem=kind, free_bytes=None))
+    assert told.what.startswith("bytes that come from") and kind in told.because
+
+
+@pytest.mark.parametrize("kind", ["ext4", "overlay", "xfs", "tmpfs", None])
+def test_where_they_are_counted_or_nothing_is_known_it_says_nothing(kind):
+    assert of_storage(Scratch(filesystem=kind, free_bytes=None)) == []
 
 
 def test_a_survey_of_this_machine_blocks_nothing_and_knows_its_neighbours(tmp_path):
     found = survey(tmp_path, sys.executable)
     assert not any(one.blocks for one in found.cannot)
     assert found.neighbours.others_cores is not None
-    assert found.gpus.devices or found.gpus.why_none
     assert list(tmp_path.iterdir()) == []
 
 

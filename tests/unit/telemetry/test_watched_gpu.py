@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from vtune.domain.machine import Gpu
-from vtune.telemetry.device import Device, Unreadable
+from vtune.telemetry.nvml_device import Device, Unreadable
 from vtune.telemetry.watched_gpu import Ours, WatchedGpu
 
 HOSTS = 2**22 + 7
@@ -164,6 +164,73 @@ def test_a_neighbours_work_is_that_since_the_last_look(driver):
     assert watched.look(1.0, ours).others_util_percent == 0.0
     driver.answers["nvmlDeviceGetProcessUtilization"] = [SimpleNamespace(pid=HOSTS, timeStamp=11, smUtil=40)]
     assert watched.look(2.0, ours).others_util_percent == 40.0
+
+
+def test_a_neighbour_that_did_nothing_since_the_last_look_is_idle_also_when_asked_for_all(driver):
+    watched = driver.watched()
+    ours = Ours(now=[4242], ever=[4242])
+    driver.answers["nvmlDeviceGetComputeRunningProcesses"] = [process(4242), process(HOSTS)]
+    driver.answers["nvmlDeviceGetProcessUtilization"] = [SimpleNamespace(pid=HOSTS, timeStamp=10, smUtil=60)]
+    assert [watched.look(float(t), ours).others_util_percent for t in range(4)] == [None, 0.0, 0.0, 0.0]
+    driver.answers["nvmlDeviceGetProcessUtilization"] = -6
+    assert watched.look(4.0, ours).others_util_percent == 0.0
+
+
+def test_a_neighbour_is_unknown_for_one_look_when_the_drivers_clock_goes_back(driver):
+    watched = driver.watched()
+    ours = Ours(now=[4242], ever=[4242])
+    driver.answers["nvmlDeviceGetComputeRunningProcesses"] = [process(4242), process(HOSTS)]
+    told = []
+    for t, stamp in enumerate((1000, 1001, 501, 502, 503)):
+        used = SimpleNamespace(pid=HOSTS, timeStamp=stamp, smUtil=60)
+        driver.answers["nvmlDeviceGetProcessUtilization"] = [used]
+        told.append(watched.look(float(t), ours).others_util_percent)
+    assert told == [None, 60.0, None, 60.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "metric", "field", "words"),
+    [
+        ("UtilizationRates", SimpleNamespace(gpu=250), "utilization", "util_percent", "250 %"),
+        ("UtilizationRates", SimpleNamespace(gpu=2**32 - 5), "utilization", "util_percent", "4294967291 %"),
+        ("MemoryInfo", SimpleNamespace(total=80, used=81, reserved=0), "memory", "used_bytes", "81 bytes used of 80"),
+        ("ComputeRunningProcesses", [process(4242, 81)], "processes", "own_bytes", "81 bytes for a process"),
+        ("PowerUsage", 2**32 - 1, "power", "power_w", "4294967.295 W"),
+        ("Temperature", 2**32 - 5, "temperature", "temperature_c", "4294967291 °C"),
+        ("ClockInfo", 2**32 - 1, "sm_clock", "sm_clock_mhz", "4294967295 MHz"),
+        ("TotalEnergyConsumption", 2**64 - 1, "energy", "energy_j", "J"),
+    ],
+)
+def test_what_cannot_be_is_unreadable_and_says_what_was_answered(driver, question, answer, metric, field, words):
+    driver.answers["nvmlDeviceGetSamples"] = -3
+    driver.answers[f"nvmlDeviceGet{question}"] = answer
+    watched = driver.watched()
+    assert getattr(watched.look(0.0, Ours(now=[4242], ever=[4242])), field) is None
+    assert list(watched.gpu.unknown) == [metric]
+    assert "the driver answered" in watched.gpu.unknown[metric] and words in watched.gpu.unknown[metric]
+
+
+def test_a_neighbours_share_that_cannot_be_is_unreadable(driver):
+    driver.answers["nvmlDeviceGetComputeRunningProcesses"] = [process(HOSTS)]
+    driver.answers["nvmlDeviceGetProcessUtilization"] = [SimpleNamespace(pid=HOSTS, timeStamp=9, smUtil=2**32 - 1)]
+    watched = driver.watched()
+    assert watched.look(0.0, Ours()).others_util_percent is None
+    assert watched.gpu.unknown["others"] == "the driver answered 4294967295 %"
+
+
+def test_a_buffer_of_values_that_cannot_be_gives_way_to_the_rates(driver):
+    driver.answers["nvmlDeviceGetSamples"] = (1, [sample(1_000_000, 50), sample(1_020_000, 2**31)])
+    watched = driver.watched()
+    assert watched.look(0.0, Ours()).util_percent == 33.0
+    assert watched.gpu.unknown == {}
+
+
+def test_what_could_not_be_once_is_asked_again(driver):
+    driver.answers["nvmlDeviceGetPowerUsage"] = 2**32 - 1
+    watched = driver.watched()
+    watched.look(0.0, Ours())
+    driver.answers["nvmlDeviceGetPowerUsage"] = 70_000
+    assert watched.look(6.0, Ours()).power_w == 70.0
 
 
 def test_a_slices_missing_metric_is_said_to_be_missing_because_it_is_one(driver):

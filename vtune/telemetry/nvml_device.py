@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,13 @@ MEMORY_V2 = 0x2000028
 UTILIZATION_SAMPLES = 1
 SM_CLOCK = 1
 ON_THE_CHIP = 0
-SENT, RECEIVED = 0, 1
+RECEIVED = 1
+# No answer of the driver: what it told cannot be.
+IMPOSSIBLE = -1
+
+# Beyond any device there is. A number that is not kept is told as the largest that fits the field, and a negative one
+# comes out close to it.
+MOST_W, MOST_C, MOST_MHZ, MOST_PCIE_BYTES_PER_S, MOST_J = 1e4, 200.0, 1e4, 1e12, 2**63 / 1e3
 
 # Bits of the driver's mask that slow the clocks; an idle device (1) is not slowed.
 THROTTLES = {
@@ -53,6 +60,18 @@ class DeviceProcess:
     # None where the driver does not tell.
     used_bytes: int | None
 
+    @property
+    def is_here(self) -> bool:
+        """A process of that number exists on this side."""
+        return os.path.exists(f"/proc/{self.pid}")
+
+
+HOSTS_PIDS = "the driver names processes by pids of the host, unknown in this container"
+
+
+def pids_are_the_hosts(processes: Sequence[DeviceProcess]) -> bool:
+    return bool(processes) and not any(one.is_here for one in processes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
@@ -70,6 +89,7 @@ class Device:
     handle: Any
     gpu: Gpu
     _memory_version: int | None = field(default=2, init=False)
+    _total_bytes: int | None = field(default=None, init=False)
 
     def describe(self, memory: DeviceMemory | None, unknown: dict[str, str]) -> Gpu:
         return Gpu(
@@ -82,7 +102,19 @@ class Device:
             unknown=unknown,
         )
 
+    def reason(self, error: Unreadable) -> str:
+        """What is said of a metric that cannot be read on this device."""
+        of_slice = ": the driver does not count it for a slice of a divided device (MIG)"
+        return f"{error}{of_slice if self.gpu.mig and error.lasting else ''}"
+
     def memory(self) -> DeviceMemory:
+        told = self._memory()
+        if not 0 <= told.used_bytes <= told.total_bytes:
+            raise _impossible(f"{told.used_bytes} bytes used of {told.total_bytes}")
+        self._total_bytes = told.total_bytes
+        return told
+
+    def _memory(self) -> DeviceMemory:
         if self._memory_version == 2:
             try:
                 told = self._ask("nvmlDeviceGetMemoryInfo", MEMORY_V2)
@@ -106,7 +138,10 @@ class Device:
                 raise
         by_pid: dict[int, int | None] = {}
         for one in listed:
-            by_pid[one.pid] = max((b for b in (one.usedGpuMemory, by_pid.get(one.pid)) if b is not None), default=None)
+            used = one.usedGpuMemory
+            if used is not None and self._total_bytes is not None and used > self._total_bytes:
+                raise _impossible(f"{used} bytes for a process on a device of {self._total_bytes}")
+            by_pid[one.pid] = max((b for b in (used, by_pid.get(one.pid)) if b is not None), default=None)
         return tuple(DeviceProcess(pid=pid, used_bytes=used) for pid, used in by_pid.items())
 
     def _listed(self, kind: str) -> Sequence[Any]:
@@ -127,7 +162,8 @@ class Device:
             if error.code in (NOT_FOUND, 0):
                 return {}
             raise
-        return {int(one.pid): (int(one.timeStamp), int(one.smUtil)) for one in told if one.timeStamp > since_us}
+        new = [one for one in told if one.timeStamp > since_us]
+        return {int(one.pid): (int(one.timeStamp), int(_percent(one.smUtil))) for one in new}
 
     def utilization_samples(self, since_us: int) -> list[tuple[int, float]]:
         """(time in µs, percent) of the driver's own buffer, the oldest first; only differences of the times count."""
@@ -138,29 +174,30 @@ class Device:
                 return []
             raise
         value = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal"}.get(kind, "uiVal")
-        found = [(int(one.timeStamp), float(getattr(one.sampleValue, value))) for one in told]
-        return sorted(one for one in found if one[0] > since_us)
+        new = [one for one in told if one.timeStamp > since_us]
+        return sorted((int(one.timeStamp), _percent(getattr(one.sampleValue, value))) for one in new)
 
     def utilization_now(self) -> float:
         """Over the last sixth of a second to a second, by the device's make."""
-        return float(self._ask("nvmlDeviceGetUtilizationRates").gpu)
+        return _percent(self._ask("nvmlDeviceGetUtilizationRates").gpu)
 
     def power_w(self) -> float:
-        return float(self._ask("nvmlDeviceGetPowerUsage")) / 1e3
+        return _possible(self._ask("nvmlDeviceGetPowerUsage") / 1e3, MOST_W, "W")
 
     def energy_j(self) -> float:
-        return float(self._ask("nvmlDeviceGetTotalEnergyConsumption")) / 1e3
+        return _possible(self._ask("nvmlDeviceGetTotalEnergyConsumption") / 1e3, MOST_J, "J")
 
     def sm_clock_mhz(self) -> float:
-        return float(self._ask("nvmlDeviceGetClockInfo", SM_CLOCK))
+        return _possible(self._ask("nvmlDeviceGetClockInfo", SM_CLOCK), MOST_MHZ, "MHz")
 
     def temperature_c(self) -> float:
         try:
-            return float(self._ask("nvmlDeviceGetTemperature", ON_THE_CHIP))
+            told = self._ask("nvmlDeviceGetTemperature", ON_THE_CHIP)
         except Unreadable as error:
             if error.code != TOO_OLD:  # here it may as well be too new: the call has a successor
                 raise
-            return float(self._ask("nvmlDeviceGetTemperatureV", ON_THE_CHIP))
+            told = self._ask("nvmlDeviceGetTemperatureV", ON_THE_CHIP)
+        return _possible(told, MOST_C, "°C")
 
     def throttled_by(self) -> tuple[str, ...]:
         try:
@@ -171,14 +208,27 @@ class Device:
             mask = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         return tuple(name for bit, name in THROTTLES.items() if mask & bit)
 
-    def pcie_bytes_per_s(self) -> tuple[float, float]:
-        """To the device and from it. Blocks for twice 20 ms, the time over which the driver counts."""
+    def pcie_to_device_bytes_per_s(self) -> float:
+        """Blocks for 20 ms, the time over which the driver counts."""
         # The driver speaks for the device: what it receives goes to it.
-        to_device = self._ask("nvmlDeviceGetPcieThroughput", RECEIVED)
-        from_device = self._ask("nvmlDeviceGetPcieThroughput", SENT)
-        return to_device * 1e3, from_device * 1e3
+        told = self._ask("nvmlDeviceGetPcieThroughput", RECEIVED)
+        return _possible(told * 1e3, MOST_PCIE_BYTES_PER_S, "bytes a second")
 
     def _ask(self, name: str, *arguments: object) -> Any:
         if self.handle is None:
             raise Unreadable(self.gpu.unknown.get("device", "the driver gives no access to it"), code=15)
         return self.call(name, self.handle, *arguments)
+
+
+def _percent(value: float) -> float:
+    return _possible(value, 100.0, "%")
+
+
+def _possible(value: float, most: float, unit: str) -> float:
+    if not 0 <= value <= most:  # NaN as well
+        raise _impossible(f"{value:.15g} {unit}")
+    return float(value)
+
+
+def _impossible(answer: str) -> Unreadable:
+    return Unreadable(f"the driver answered {answer}", code=IMPOSSIBLE)
