@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
-from vtune.domain.experiment import Experiment, Limits, Price
+from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
@@ -19,16 +19,18 @@ from vtune.execution.engines.local import LocalEngine
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
 from vtune.journal import validated
+from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.knobs.describe import KnobView, describe_all
-from vtune.reporting.study_report import StudyReport, find_report
+from vtune.reporting.study_report import find_report
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
-from vtune.telemetry.host import HostSampler
+from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.machine import this_machine
-from vtune.telemetry.survey import Cannot, Survey
+from vtune.telemetry.nvml import NO_DRIVER
+from vtune.telemetry.survey import Survey
 from vtune.telemetry.survey import survey as survey_of
 from vtune.tuner import Tuning, tune
 
@@ -52,7 +54,6 @@ def probe(
     """One bounded trial of the current settings and what `experiment.settings` changes in them."""
     check_platform()
     machine = this_machine()
-    machine = replace(machine, gpu_validated=validated.is_validated(machine.gpus, machine.gpu_driver))
     with open_study(results, experiment.study, machine, wait=wait) as study:
         sweep_stale(study.paths.trials)
         write_experiment(experiment, study.paths.experiment)
@@ -71,20 +72,15 @@ class KnobsResult:
 def knobs(experiment: Experiment | None = None, *, results: Path = Path("results")) -> KnobsResult:
     """What may be turned here, and by which way in this training. Starts and writes nothing, on any platform."""
     machine = this_machine()
-    loader = known_loader(experiment, StudyPaths(results / experiment.study)) if experiment is not None else None
+    loader = None
+    if experiment is not None:
+        study = StudyPaths(results / experiment.study)
+        experiment, loader = heeding(experiment, study), known_loader(experiment, study)
     return KnobsResult(machine=machine, knobs=describe_all(machine, experiment, loader))
 
 
-def report(
-    study: str | None = None,
-    *,
-    config: str | Path | None = None,
-    results: Path = Path("results"),
-    limits: Limits | None = None,
-    price: Price | None = None,
-) -> StudyReport:
-    """A study from its journal: the one named, the config's, or the one used last. Starts and writes nothing."""
-    return find_report(study, config=config, results=results, limits=limits, price=price)
+# The reporting room's own verb: there is nothing to start, to check or to lock.
+report = find_report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +100,10 @@ def doctor(*, results: Path = Path("results"), python: str | None = None) -> Doc
     found = survey_of(results, python)
     return DoctorResult(
         survey=found,
-        validated=validated.is_validated(found.gpus.names, found.gpus.driver, torch=found.python.torch),
+        # Devices that cannot be read are not none, and a Python without torch has proved nothing.
+        validated=found.python.torch is not None
+        and (bool(found.gpus.devices) or found.gpus.why_none == NO_DRIVER)
+        and validated.is_validated(found.gpus.names, found.gpus.driver, torch=found.python.torch),
         blocked=next((one for one in found.cannot if one.blocks), None),
     )
 
@@ -115,8 +114,6 @@ def selftest(
     python: str | None = None,
     survey: Survey | None = None,
     notify: Callable[[Cell | CellResult], None] = lambda event: None,
-    only: Callable[[Cell], bool] = lambda cell: True,
-    sampler: Callable[..., HostSampler] = HostSampler,
 ) -> Selftest:
     """Known trainings and process trees, measured like any other and judged by what is known of them."""
     if survey is None:
@@ -124,9 +121,7 @@ def selftest(
         if found.blocked is not None:
             raise MachineError(found.blocked.because, hint=found.blocked.instead)
         survey = found.survey
-    return run_selftest(
-        survey, this_machine(), results=results, inject=INJECT, notify=notify, only=only, sampler=sampler
-    )
+    return run_selftest(survey, this_machine(gpus=survey.gpus), results=results, inject=INJECT, notify=notify)
 
 
 def check_platform() -> None:

@@ -29,8 +29,8 @@ def step():
 def test_a_spike_of_a_second_is_seen_and_held_against_the_limit(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        STEPPING + "for n in range(45):\n    step()\n"
-        "    if n == 20:\n        held = bytearray(500_000_000)\n        held[::4096] = b'x' * len(held[::4096])\n        time.sleep(1)\n        del held\n"
+        STEPPING + "for n in range(45):\n    step()\n    if n == 20:\n        held = bytearray(500_000_000)\n"
+        "        held[::4096] = b'x' * len(held[::4096])\n        time.sleep(1)\n        del held\n"
     )
     free = vtune("probe", "--json", "--steps", "30", "--results", tmp_path / "free", "--", sys.executable, script)
     assert free.json["trial"]["ram_peak_bytes"] > 500_000_000

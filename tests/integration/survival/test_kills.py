@@ -170,7 +170,7 @@ def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path, how: s
 def test_a_second_interrupt_leaves_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     results = tmp_path / "out"
     program = subprocess.Popen(
-        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--",
+        [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--json", "--",
          sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"],
         cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -181,9 +181,11 @@ def test_a_second_interrupt_leaves_at_once_and_leaves_nothing(tmp_path: Path) ->
     time.sleep(0.5)
     second = time.monotonic()
     program.send_signal(signal.SIGINT)
-    program.communicate(timeout=30)
+    stdout, _ = program.communicate(timeout=30)
     assert time.monotonic() - second < 3
     assert program.returncode == 130
+    told = json.loads(stdout)
+    assert told["trial"] is None and (told["why"], told["next"], told["headroom"]) == ([], [], None)
     assert not of_this_study(results)
 
 
