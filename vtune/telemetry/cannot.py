@@ -11,11 +11,12 @@ from vtune.telemetry.memory import SharedMemory
 from vtune.telemetry.mounts import counts_reads
 from vtune.telemetry.nvml import Devices
 from vtune.telemetry.nvml_device import HOSTS_PIDS, pids_are_the_hosts
-from vtune.telemetry.scratch import Scratch, nearest_existing
+from vtune.telemetry.scratch import Scratch, filesystem_of, nearest_existing
 from vtune.telemetry.training_python import TrainingPython
 
 # Docker's default for /dev/shm is 64 MiB, in which no loader worker can pass a batch of volumes.
 SMALL_SHM = 2**30
+NO_FILES = frozenset(("proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,18 @@ def without_a_trial(proc: Path, results: Path, python: TrainingPython) -> list[C
         instead = "name the training's Python with --python FILE, or activate its environment"
         found.append(Cannot(what="no training can be started", because=because, instead=instead, blocks=True))
     where = nearest_existing(results)
-    if not os.access(where, os.W_OK | os.X_OK):
-        because = f"{where} cannot be written to"
+    in_the_way = _file_in_the_way(results)
+    # The kernel's own file systems take no files, also of root.
+    if in_the_way is not None or filesystem_of(where, proc) in NO_FILES or not os.access(where, os.W_OK | os.X_OK):
+        because = f"{in_the_way} is no folder" if in_the_way is not None else f"{where} cannot be written to"
         instead = "another folder with --results DIR"
         found.append(Cannot(what="trials cannot run", because=because, instead=instead, blocks=True))
     return found
+
+
+def _file_in_the_way(results: Path) -> Path | None:
+    path = results.absolute()
+    return next((one for one in (path, *path.parents) if one.exists() and not one.is_dir()), None)
 
 
 def of_limits(facts: Kernel, shm: SharedMemory | None) -> list[Cannot]:

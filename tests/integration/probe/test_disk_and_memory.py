@@ -26,6 +26,7 @@ def step():
 """
 
 
+@pytest.mark.slow
 def test_a_spike_of_a_second_is_seen_and_held_against_the_limit(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(

@@ -52,7 +52,13 @@ def probe(tmp_path: Path, text: str, *options: str, python: tuple[str, ...] = ()
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+# The quick suite has one that dies and one that nobody could watch.
+QUICK = ("raises after some steps", "hides from us")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_the_status_says_how_the_training_ended(tmp_path: Path, name: str) -> None:
     text, status, words = CASES[name]
     said = probe(tmp_path, text, "--json", python=("-I",) if name == "hides from us" else ())
@@ -74,6 +80,7 @@ def test_a_training_that_never_steps_is_given_up_after_its_time(tmp_path: Path) 
     assert "within 4 s" in said.json["trial"]["detail"]
 
 
+@pytest.mark.slow
 def test_backwards_without_a_step_are_given_up_after_the_trial_time(tmp_path: Path) -> None:
     endless = STEPPING + "import time\nwhile True:\n    (weight * 1).sum().backward()\n    time.sleep(0.05)"
     said = probe(tmp_path, endless, "--json", "--trial-time", "3s")
@@ -82,6 +89,7 @@ def test_backwards_without_a_step_are_given_up_after_the_trial_time(tmp_path: Pa
     assert "backward passes" in said.json["trial"]["detail"]
 
 
+@pytest.mark.slow
 def test_slow_steps_give_a_provisional_answer_within_the_trial_time(tmp_path: Path) -> None:
     slow = STEPPING + "import time\nfor b in loader:\n    step(b)\n    time.sleep(0.3)"
     said = probe(tmp_path, slow, "--json", "--trial-time", "4s")

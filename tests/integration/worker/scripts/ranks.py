@@ -14,13 +14,16 @@ def main() -> None:
     loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
     model = DistributedDataParallel(torch.nn.Linear(2, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    # More than any test waits for: it is ended from outside.
-    for _ in range(100_000):
-        for (x,) in loader:
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-    dist.destroy_process_group()
+    try:
+        # More than any test waits for: it is ended from outside.
+        for _ in range(100_000):
+            for (x,) in loader:
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+    finally:
+        # Its threads would be found running at exit, which aborts the process now and then.
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
