@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
+
+# Started in the background of a shell, the suite would ignore Ctrl-C, and so would every program that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TORCH = importlib.util.find_spec("torch") is not None
