@@ -26,12 +26,14 @@ def root() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing of the developer's shell leaks into a trial, and help texts are as wide everywhere."""
     for name in [name for name in os.environ if name.startswith("VTUNE_")]:
         monkeypatch.delenv(name)
     for name in ("PYTHONPATH", "FORCE_COLOR", "PY_COLORS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
         monkeypatch.delenv(name, raising=False)
+    # What has passed the self-test on this account is not the tests' to change, nor to depend on.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
 
