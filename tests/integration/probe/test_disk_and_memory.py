@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -88,7 +89,14 @@ def test_a_supervisor_that_does_not_answer_is_ended_and_the_window_is_kept(tmp_p
     deadline = time.monotonic() + 30
     while not told.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.kill(json.loads(told.read_text())["supervisor_pid"], signal.SIGSTOP)
-    stdout, _ = program.communicate(timeout=100)
+    supervisor = json.loads(told.read_text())["supervisor_pid"]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        stdout, _ = program.communicate(timeout=100)
+    finally:
+        program.kill()
+        # Where it was not ended, it goes on, finds nobody at the other end, and clears up.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor, signal.SIGCONT)
     assert program.returncode == 0
     assert json.loads(stdout)["trial"]["status"] == "completed"
