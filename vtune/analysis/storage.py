@@ -99,7 +99,8 @@ def _reading(measured: Measurement, requested: float | None, read: float | None)
     if requested is not None and requested >= MUCH_READ_BYTES_PER_S:
         loader = "the loader" if measured.ranks == 1 else "the loader of one rank"
         if measured.cold_fraction is None:
-            how = "how much of it comes from the device is not known"
+            because = measured.unknown.get("cold_fraction")
+            how = "how much of it comes from the device is not known" + (f": {because}" if because else "")
         elif measured.cache == "warm":
             how = "nearly all of it from memory: a first pass over the data has to wait for storage"
         else:
@@ -187,21 +188,22 @@ def _row(role: str, use: _Use, span: float, files: float | None) -> ProcessUse:
 def _with_cache(measured: Measurement, readers: Sequence[_Use], batches: int) -> Measurement:
     """Over all readers together, for what one brings in another finds."""
     requested, read = _total(use.requested_bytes for use in readers), _total(use.read_bytes for use in readers)
-    because = None
     if requested is None:
-        because = "the kernel does not let vtune see what the loader reads (/proc/PID/io)"
-    elif requested < max(LEAST_REQUESTED_BYTES, LEAST_REQUESTED_BY_BATCH * batches):
-        because = "the data do not come by read(): they are in memory, mapped, or made"
-    elif read is None:
-        because = "the kernel does not count what network mounts, FUSE and the like deliver"
-    elif read > MAPPED_ABOVE * requested:
-        because = "the device delivers far more than read() asks for: mapped files, or read-ahead"
-    if because is not None or requested is None or read is None:
-        return replace(measured, unknown={**measured.unknown, "cold_fraction": because or ""})
+        return _not_known(measured, "the kernel does not let vtune see what the loader reads (/proc/PID/io)")
+    if requested < max(LEAST_REQUESTED_BYTES, LEAST_REQUESTED_BY_BATCH * batches):
+        return _not_known(measured, "the data do not come by read(): they are in memory, mapped, or made")
+    if read is None:
+        return _not_known(measured, "the kernel does not count what network mounts, FUSE and the like deliver")
+    if read > MAPPED_ABOVE * requested:
+        return _not_known(measured, "the device delivers far more than read() asks for: mapped files, or read-ahead")
     # Read-ahead brings more than was asked for.
     cold = min(1.0, read / requested)
     cache: Cache = "warm" if cold < WARM_BELOW else "cold" if cold > COLD_ABOVE else "mixed"
     return replace(measured, cold_fraction=cold, cache=cache)
+
+
+def _not_known(measured: Measurement, because: str) -> Measurement:
+    return replace(measured, unknown={**measured.unknown, "cold_fraction": because})
 
 
 def _files_per_sample(loads: Iterable[BatchLoaded]) -> float | None:

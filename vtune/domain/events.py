@@ -74,8 +74,6 @@ class DeviceStepped:
     busy_s: float
     # The device had nothing to do since the end of the step before; None where nobody knows.
     gap_s: float | None
-    # When it was read: late, for nobody waits for it.
-    read_s: float
 
 
 StageName = Literal["begin", "transfer", "forward", "loss", "backward", "step"]

@@ -156,7 +156,6 @@ def _events(pid: int, text: bytes) -> Iterable[Event]:
                     number=index,
                     busy_s=a,
                     gap_s=None if c < 0 else c,
-                    read_s=b,
                 )
             case 6 if group < len(STAGES):
                 yield StageEnded(

@@ -95,19 +95,23 @@ def test_what_came_from_the_device_tells_warm_from_cold(tmp_path: Path, read: fl
 
 
 @pytest.mark.parametrize(
-    "of_workers",
+    ("of_workers", "because"),
     [
-        {"requested": 0, "read": 0},  # data in memory, or mapped and warm, or on a network mount
-        {"requested": 200, "read": 0},  # indices through a pipe
-        {"requested": 200, "read": 50 * MB},  # mapped and cold: nobody knows what of it was in memory
-        {"requested": 20 * MB, "read": None},  # the device's bytes are not counted on this mount
-        {"requested": None, "read": None},
+        ({"requested": 0, "read": 0}, "do not come by read()"),  # in memory, or mapped and warm, or on a network mount
+        ({"requested": 200, "read": 0}, "do not come by read()"),  # indices through a pipe
+        ({"requested": 200, "read": 50 * MB}, "do not come by read()"),  # mapped and cold
+        ({"requested": 5 * MB, "read": 50 * MB}, "far more than read() asks for"),
+        ({"requested": 20 * MB, "read": None}, "network mounts"),  # not counted on this mount
+        ({"requested": None, "read": None}, "/proc/PID/io"),
     ],
     ids=str,
 )
-def test_where_read_is_not_how_the_data_come_nothing_is_claimed(tmp_path: Path, of_workers: dict[str, float]) -> None:
+def test_where_read_is_not_how_the_data_come_nothing_is_claimed_and_why_is_said(
+    tmp_path: Path, of_workers: dict[str, float], because: str
+) -> None:
     found = measured(training(tmp_path), steadily(**of_workers))
     assert (found.cold_fraction, found.cache) == (None, "unknown")
+    assert because in found.unknown["cold_fraction"]
 
 
 def test_one_worker_that_may_not_be_looked_into_leaves_its_own_numbers_unknown_and_no_others(tmp_path: Path) -> None:
