@@ -17,7 +17,7 @@ from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
-from vtune.execution.trial import Watch, run_trial
+from vtune.execution.trial import Watch
 from vtune.execution.written import files_below, written_notes
 from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.study import Study
@@ -96,7 +96,7 @@ def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> Tri
     tuning.notify(TrialStarted(spec=spec))
     cwd, results = Path(spec.cwd), tuning.study.paths.root.parent
     before = files_below(cwd, results)
-    outcome = run_trial(tuning.engine, spec, folder, _watch(tuning, proposal), tuning.notify)
+    outcome = tuning.engine.run(spec, folder, _watch(tuning, proposal), tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))

@@ -29,12 +29,110 @@ class Projection:
     cost: float | None = None
 
 
+# How the rate came about: by replaying the loader's schedule with the measured costs; by batch means, where only the
+# training's side of the loader was seen; by whole epochs, where they are too short for a steady part.
+RateFrom = Literal["twin", "batch_means", "epochs"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCost:
     """A loader worker's batch: its wall time, and the share of it spent computing."""
 
     batch_s: float
     cpu_fraction: float | None
+    # The batches that this was learnt from, and how they spread.
+    batches: int | None = None
+    median_s: float | None = None
+    cv: float | None = None
+    # Those that took several times the median, in medians.
+    slow: tuple[float, ...] = ()
+    # Between a worker's being free, with work ordered, and its start on the next batch.
+    dispatch_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCost:
+    """What the training itself takes between two batches, data for free."""
+
+    batch_s: float
+    cv: float | None = None
+    # From the later of a batch's being finished and asked for to its being there: copying, queues, pinning.
+    delivery_s: float | None = None
+    # Work that only every n-th step does was found and kept in its place.
+    period_steps: int | None = None
+
+
+Change = Literal[
+    "storage_free",
+    "compute_free",
+    "data_free",
+    "twice_the_workers",
+    "twice_the_prefetch",
+    "order_not_kept",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The replay once more with one thing changed."""
+
+    change: Change
+    samples_per_s: float
+    # The setting that it stands for, where it is one.
+    setting: tuple[str, Scalar] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """Rare slow batches: what a short window sees too few of."""
+
+    # Of this and the study's earlier trials with batches of the same size.
+    batches: int
+    slow: int
+    # They carry enough of the time to move the rate.
+    matters: bool
+    # With none seen: the share that may be slow all the same (95 %), and the rate if so many took ten times as long.
+    share_at_most: float | None = None
+    samples_per_s_at_worst: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One batch size of the ceiling's ladder, fed from memory."""
+
+    batch_size: int
+    fits: bool
+    steps: int = 0
+    samples_per_s: float | None = None
+    step_s: float | None = None
+    # Of the training's process while this size ran.
+    vram_peak_bytes: int | None = None
+    ram_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The training fed from memory, and the loader drained by nobody but itself."""
+
+    compute_samples_per_s: float | None = None
+    loader_samples_per_s: float | None = None
+    ladder: tuple[Rung, ...] = ()
+    # The largest that ran; None where not even the training's own size did.
+    largest_batch: int | None = None
+    # Why the ladder ends there, in words.
+    ended_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Time without steps that a run pays again and again."""
+
+    what: Literal["validation", "checkpoint"]
+    # Of one of them, and how many were seen.
+    seconds: float
+    seen: int
+    # Seen inside an epoch or at its boundary it is in the rate or in the restart already.
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +197,7 @@ class Measurement:
     samples_per_s_ci95: tuple[float, float] | None = None
     steps_measured: int = 0
     steady: bool = False
+    rate_from: RateFrom | None = None
     # Why steady could not be shown, in words for the report.
     unsteady_because: str | None = None
     step_time_s: StepTimes | None = None
@@ -108,6 +207,13 @@ class Measurement:
     compute_samples_per_s: float | None = None
     loader_samples_per_s: float | None = None
     worker_cost: WorkerCost | None = None
+    training_cost: TrainingCost | None = None
+    what_if: tuple[WhatIf, ...] = ()
+    tail: Tail | None = None
+    # Of a trial that was a search for the ceiling, and of no other: its own rates say nothing of a run.
+    ceiling: Ceiling | None = None
+    # Samples a second times what one holds in space, where batches have three dimensions of it.
+    voxels_per_s: float | None = None
     # The window lived on batches that lay ready before it: the loader is slower than the rate.
     fed_from_stock: bool = False
     startup_s: float | None = None
@@ -115,6 +221,7 @@ class Measurement:
     epoch_restart_s: float | None = None
     # The part of it spent waiting for the first batch.
     epoch_restart_wait_s: float | None = None
+    pauses: tuple[Pause, ...] = ()
     # Epochs are so short that the rate is that of whole ones, their restarts included.
     restarts_in_rate: bool = False
     samples_per_s_whole_run: float | None = None

@@ -10,7 +10,7 @@ from io import RawIOBase
 
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.machine import Gpu
-from vtune.execution.engines.engine import RunningTrial
+from vtune.execution.running import RunningTrial
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import TrialPaths
 from vtune.telemetry.gpus import GpuSampler

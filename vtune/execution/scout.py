@@ -15,7 +15,7 @@ from vtune.domain.progress import TrialStarted, TuningEvent
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
-from vtune.execution.trial import Watch, run_trial
+from vtune.execution.trial import Watch
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -64,7 +64,7 @@ def learn_loader(
     spec, _ = prepare_trial(experiment, study, plain, number=number, train_loader=None, folder=folder)
     notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))
     window = replace(watch.window, steps=SCOUT_STEPS, max_steps=SCOUT_STEPS)
-    outcome = run_trial(engine, spec, folder, replace(watch, window=window, scout=True), notify)
+    outcome = engine.run(spec, folder, replace(watch, window=window, scout=True), notify)
     if outcome.ended_by in ("window", "itself"):
         loader = _train_loader(folder)
         if loader is not None:

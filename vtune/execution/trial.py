@@ -17,7 +17,7 @@ from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import Measurement
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
-from vtune.execution.engines.engine import Engine, RunningTrial
+from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
 from vtune.files import write_atomically
 from vtune.journal.files import dump_json
@@ -65,14 +65,14 @@ class Watch:
 
 
 def run_trial(
-    engine: Engine, spec: TrialSpec, folder: TrialPaths, watch: Watch, notify: Callable[[TuningEvent], None]
+    starter: Starter, spec: TrialSpec, folder: TrialPaths, watch: Watch, notify: Callable[[TuningEvent], None]
 ) -> TrialOutcome:
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
     dump_json(folder.spec, spec_to_json(spec))
     with (
         GpuSampler() as devices,  # first: what the devices hold now is not the trial's
-        engine.start(spec, folder.root) as trial,
+        starter.start(spec, folder.root) as trial,
         open(folder.telemetry, "ab", buffering=0) as telemetry,
     ):
         started_s = time.monotonic()

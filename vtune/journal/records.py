@@ -7,14 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtune.domain.record import (
+    Ceiling,
     Diagnosis,
     GpuUse,
     Measurement,
+    Pause,
     ProcessUse,
     Projection,
+    Rung,
     StageTime,
     StepTimes,
+    Tail,
+    TrainingCost,
     TrialRecord,
+    WhatIf,
     WorkerCost,
 )
 from vtune.domain.trial import TrialSpec, TrialStatus
@@ -55,10 +61,21 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["step_time_s"] = _made(StepTimes, measured["step_time_s"])
     if measured.get("samples_per_s_ci95"):
         measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
-    if measured.get("worker_cost"):
-        measured["worker_cost"] = _made(WorkerCost, measured["worker_cost"])
-    for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse)):
+    if cost := measured.get("worker_cost"):
+        measured["worker_cost"] = _made(WorkerCost, {**cost, "slow": tuple(cost.get("slow") or ())})
+    if measured.get("training_cost"):
+        measured["training_cost"] = _made(TrainingCost, measured["training_cost"])
+    if measured.get("tail"):
+        measured["tail"] = _made(Tail, measured["tail"])
+    if ceiling := measured.get("ceiling"):
+        ladder = tuple(_made(Rung, rung) for rung in ceiling.get("ladder") or ())
+        measured["ceiling"] = _made(Ceiling, {**ceiling, "ladder": ladder})
+    for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse), ("pauses", Pause)):
         measured[name] = tuple(_made(kind, one) for one in measured.get(name) or ())
+    measured["what_if"] = tuple(
+        _made(WhatIf, {**one, "setting": tuple(one["setting"]) if one.get("setting") else None})
+        for one in measured.get("what_if") or ()
+    )
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
     measured["projected"] = _made(Projection, measured.get("projected") or {})
     return TrialRecord(

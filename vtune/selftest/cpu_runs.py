@@ -14,9 +14,9 @@ from typing import Any
 
 from vtune.errors import MachineError
 from vtune.execution import shm
-from vtune.execution.engines.engine import RunningTrial
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.process_tree import carriers, processes
+from vtune.execution.running import RunningTrial
 from vtune.execution.sampling import PSS_S, SAMPLE_S
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vtune.domain.machine import bare_uuid
-from vtune.execution.engines.engine import RunningTrial
+from vtune.execution.running import RunningTrial
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 from vtune.selftest.bench import SCRIPTS, Bench

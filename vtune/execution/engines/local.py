@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import supervisor
 from vtune.execution.process_tree import Process, descendants, processes
 from vtune.execution.sweep import sweep
+from vtune.execution.trial import Watch, run_trial
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
 
@@ -28,6 +30,11 @@ class LocalEngine:
 
     def __init__(self, inject: Path) -> None:
         self._inject = inject.absolute()
+
+    def run(
+        self, spec: TrialSpec, folder: TrialPaths, watch: Watch, notify: Callable[[TuningEvent], None]
+    ) -> TrialOutcome:
+        return run_trial(self, spec, folder, watch, notify)
 
     def start(self, spec: TrialSpec, folder: Path) -> LocalTrial:
         trial = LocalTrial(spec.token, folder.absolute(), self._inject)
