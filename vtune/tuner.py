@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from vtune.domain.effects import FindCeiling
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.errors import StorageError
+from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_watch
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
@@ -47,7 +49,7 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
         proposal = strategy.propose(history)  # None when there is nothing worth measuring
         if proposal is None:
             return history
-        record = measure_one(tuning, proposal)
+        record = measure_one(tuning, proposal, history)
         _keep(tuning, record)
         history.append(record)
         tuning.notify(TrialFinished(record=record))
@@ -66,14 +68,14 @@ def _keep(tuning: Tuning, record: TrialRecord) -> None:
         ) from error
 
 
-def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
+def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecord] = ()) -> TrialRecord:
     tuning = replace(tuning, experiment=heeding(tuning.experiment, tuning.study.paths))
     if not needs_scout(proposal.settings, tuning.experiment):
-        return _run(tuning, proposal, train_loader=None)
+        return _run(tuning, proposal, history, train_loader=None)
     study, watch = tuning.study, _watch(tuning, proposal)
     known = known_loader(tuning.experiment, study.paths)
     if known is not None:
-        record = _run(tuning, proposal, train_loader=known.key)
+        record = _run(tuning, proposal, history, train_loader=known.key)
         if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known.key):
             return record
         # It has moved, in a file that the command does not name. The journal keeps what happened.
@@ -84,20 +86,48 @@ def measure_one(tuning: Tuning, proposal: Proposal) -> TrialRecord:
     if isinstance(learnt, ScoutFailed):
         folder = keep_as_trial(study.paths, number)
         return read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
-    return _run(tuning, proposal, train_loader=learnt.key)
+    return _run(tuning, proposal, history, train_loader=learnt.key)
 
 
-def _run(tuning: Tuning, proposal: Proposal, *, train_loader: str | None) -> TrialRecord:
+def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
+    """One more launch of a trial that completed, fed from memory; None where no loader was seen to feed its steps."""
+    tuning = replace(tuning, experiment=heeding(tuning.experiment, tuning.study.paths))
+    proposal = ceiling_proposal(record, tuning.experiment.settings)
+    asked = ceiling_asked(record, _watch(tuning, proposal))
+    if asked is None:
+        return None
+    found = _run(tuning, proposal, (), train_loader=asked.loader, ceiling=asked)
+    _keep(tuning, found)
+    tuning.notify(TrialFinished(record=found))
+    return found
+
+
+def _run(
+    tuning: Tuning,
+    proposal: Proposal,
+    history: Sequence[TrialRecord],
+    *,
+    train_loader: str | None,
+    ceiling: FindCeiling | None = None,
+) -> TrialRecord:
     number = tuning.study.next_trial()
     folder = tuning.study.new_trial_folder(number)
     spec, notes = prepare_trial(
-        tuning.experiment, tuning.study.paths, proposal, number=number, train_loader=train_loader, folder=folder
+        tuning.experiment,
+        tuning.study.paths,
+        proposal,
+        number=number,
+        train_loader=train_loader,
+        folder=folder,
+        ceiling=ceiling,
     )
     tuning.notify(TrialStarted(spec=spec))
     cwd, results = Path(spec.cwd), tuning.study.paths.root.parent
     before = files_below(cwd, results)
-    outcome = tuning.engine.run(spec, folder, _watch(tuning, proposal), tuning.notify)
-    record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder)
+    watch = replace(_watch(tuning, proposal), earlier=tuple(history))
+    watch = watch if ceiling is None else ceiling_watch(ceiling, watch)
+    outcome = tuning.engine.run(spec, folder, watch, tuning.notify)
+    record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
     return replace(record, notes=(*record.notes, *notes))

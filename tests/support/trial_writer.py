@@ -49,10 +49,14 @@ class TrialWriter:
         begun: float = 0.0,
         pid: int = PID,
         persistent: bool = False,
+        resume: int = 0,
+        pids: list[int] | None = None,
     ) -> list[int]:
-        pids = [5000 + 10 * number + w for w in range(workers)]
+        """`pids`: workers of a pass before that serve this one, too."""
+        pids = pids or [5000 + 10 * number + w for w in range(workers)]
         self.fact(
-            "pass", pid, **{"pass": number}, loader=loader, begun=begun, ready=begun, length=length, worker_pids=pids,
+            "pass", pid, **{"pass": number}, loader=loader, resume=resume, begun=begun, ready=begun, length=length,
+            worker_pids=pids,
             effective={"num_workers": workers, "prefetch_factor": prefetch if workers else None,
                        "persistent_workers": persistent, "pin_memory": False, "batch_size": batch},
         )  # fmt: skip
@@ -62,8 +66,9 @@ class TrialWriter:
                 samples: int = 2, flags: int = 5, pid: int = PID) -> None:  # fmt: skip
         self.record(2, pid, flags, loader, pass_number, index, asked, returned, n1=samples, n2=samples)
 
-    def load(self, pid: int, worker: int, index: int, started: float, finished: float, samples: int = 2) -> None:
-        self.record(1, pid, 0, worker, 0, index, started, finished, (finished - started) / 2, n1=samples)
+    def load(self, pid: int, worker: int, index: int, started: float, finished: float, samples: int = 2,
+             resume: int = 0) -> None:  # fmt: skip
+        self.record(1, pid, 0, worker, resume, index, started, finished, (finished - started) / 2, n1=samples)
 
     def step(self, ended: float, optimizer: int = 0, pid: int = PID, flags: int = 1) -> None:
         number = self._counts[pid, optimizer] = self._counts.get((pid, optimizer), 0) + 1
@@ -71,7 +76,7 @@ class TrialWriter:
 
 
 def replay_loader(writer: TrialWriter, *, steps: int, workers: int, prefetch: int, load_s: float, compute_s: float,
-                  first_step_s: float = 0.0, batch: int = 2) -> None:  # fmt: skip
+                  first_step_s: float = 0.0, batch: int = 2, flags: int = 5) -> None:  # fmt: skip
     """A training fed by a real loader's schedule: in order, each worker round-robin, workers × prefetch in advance."""
     writer.hello()
     writer.loader()
@@ -87,7 +92,7 @@ def replay_loader(writer: TrialWriter, *, steps: int, workers: int, prefetch: in
         returned = max(finished[j], now)
         delivered.append(returned)
         writer.load(pids[j % workers], j % workers, j, start, finished[j], batch)
-        writer.deliver(now, returned, j, samples=batch)
+        writer.deliver(now, returned, j, samples=batch, flags=flags)
         now = returned + compute_s + (first_step_s if j == 0 else 0.0)
         writer.step(now)
 

@@ -19,6 +19,9 @@ RUN_TO_RUN_SD = 0.015
 # standard deviation of 0.056 times the share (0.60 to 0.75) beyond their windows; by so few launches it may be as
 # much as 0.13 times (95 %, chi-square, 4 degrees of freedom), and 1.96 of those are a quarter.
 LOST_TO_OTHERS = 0.25
+# Of an interval's lower end: from here on, one launch each is enough. Launches of equal settings come no further
+# apart, not with others on the machine either.
+BEYOND_DOUBT = 1.2
 # A factor of e^200 is as good as no bound, and still a number.
 MOST = 200.0
 
@@ -42,6 +45,19 @@ def launched(rate: Rate, others_share: float = 0.0) -> Rate:
 
 def lost_to_others(share: float) -> float:
     return LOST_TO_OTHERS * min(1.0, max(0.0, share))
+
+
+def pooled(rates: Sequence[Rate], *, lost: float = 0.0) -> Rate:
+    """Several launches of the same settings as one rate, each by its interval. `lost`: what others may have taken from
+    all of them."""
+    known = [(rate, sides) for rate in rates if (sides := _sides(rate)) is not None and min(sides) > 0]
+    if not known:
+        return Rate(math.exp(sum(math.log(rate.value) for rate in rates) / len(rates)), None)
+    weights = [(sum(sides) / 2) ** -2 for _, sides in known]
+    logs = [math.log(rate.value) for rate, _ in known]
+    value = math.exp(sum(w * x for w, x in zip(weights, logs, strict=True)) / sum(weights))
+    below, above = (sum(sides[side] ** -2 for _, sides in known) ** -0.5 for side in (0, 1))
+    return Rate(value, (value * math.exp(-below), value * math.exp(min(MOST, math.hypot(above, lost)))))
 
 
 def ratio_of(rate: Rate, to: Rate, *, widen: float = 1.0) -> Ratio:

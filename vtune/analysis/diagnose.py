@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from vtune.analysis.advice import WORTH_SAYING, next_steps
 from vtune.analysis.device_words import device_lines, hidden_host
+from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
+from vtune.analysis.what_if_words import tail_lines, what_if_lines
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement
@@ -13,17 +16,13 @@ WAITS_LITTLE = 0.05
 WAITS_MUCH = 0.25
 # Others that keep more than this share of a core busy make every number here a lower bound.
 OTHERS_CORES = 0.3
+# Work of every n-th step that adds less than this to the mean is not worth a sentence.
+PERIOD_FELT = 0.01
 # The tree keeps this share of the cores busy: more workers would take time from the training itself.
 CORES_FULL = 0.9
 # Workers that compute in less than half of their time wait for something; most of their bytes came from the device.
 WAITS_FOR_FILES = 0.5
 MOSTLY_COLD = 0.5
-# A process that waits for a core for this share of the time would wait longer beside one more.
-QUEUED_MUCH = 0.25
-# However little a worker computes, its queues and copies cost something.
-MOST_WAITING = 0.1
-# A gain below this is noise and not worth a word.
-WORTH_SAYING = 1.05
 
 
 def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
@@ -47,23 +46,31 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
             *_why(measured, machine),
             *device_lines(measured),
             *storage_lines(measured),
+            *what_if_lines(measured),
+            *tail_lines(measured, bottleneck),
         ),
-        next=tuple(_next(measured, bottleneck, machine)),
+        next=tuple(next_steps(measured, bottleneck, machine)),
         headroom=headroom,
     )
 
 
 def _bottleneck(measured: Measurement, wait: float) -> Bottleneck:
-    """What takes the largest share of the time from the mathematics; without a device the host is part of it."""
+    """What takes the largest share of the time from the mathematics. Without a device the main process does the
+    mathematics, too: then it is late only where most of its work is something else."""
     shares: dict[Bottleneck, float] = {
         "data": wait,
         "transfer": measured.transfer_fraction or 0.0,
-        "host": measured.host_fraction or 0.0,
+        "host": measured.host_fraction or _outside(measured, wait),
     }
     largest = max(shares, key=lambda name: shares[name])
     if shares[largest] > WAITS_MUCH:
         return "storage" if largest == "data" and _waits_for_storage(measured) else largest
     return "compute" if shares[largest] < WAITS_LITTLE else "balanced"
+
+
+def _outside(measured: Measurement, wait: float) -> float:
+    share = measured.outside_fraction or 0.0
+    return share if share > (1 - wait) / 2 else 0.0
 
 
 def _without_samples(measured: Measurement) -> Diagnosis:
@@ -119,6 +126,11 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
             return (
                 f"storage-bound: the training waits {what} {wait:.0%} of the time, and its workers for files{at_most}"
             )
+        case "host" if measured.host_fraction is None:
+            return (
+                f"host-bound: {measured.outside_fraction:.0%} of the time the training's process works outside its"
+                " model and optimizer"
+            )
         case "host":
             share = f"{measured.host_fraction:.0%}"
             return f"host-bound: the device idles {share} of the time while the main process does work of its own"
@@ -137,8 +149,8 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
 
 
 def _why(measured: Measurement, machine: Machine) -> list[str]:
-    settings, wait, worker = measured.effective_settings, measured.data_wait_fraction or 0.0, measured.worker_cost
-    workers = settings.get("workers")
+    wait, worker = measured.data_wait_fraction or 0.0, measured.worker_cost
+    workers = measured.effective_settings.get("workers")
     lines = []
     if measured.step_time_s is not None:
         mean = measured.step_time_s.mean
@@ -157,80 +169,24 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
             f"the loader alone could deliver up to {rate(measured.loader_samples_per_s)} samples/s,"
             f" the rest of the step could take {rate(measured.compute_samples_per_s)}"
         )
-    if measured.restarts_in_rate:
-        lines.append("the epochs are so short that the rate is that of whole ones, with their restarts")
-    elif measured.epoch_restart_s is not None:
-        lines.append(f"between two epochs {seconds(measured.epoch_restart_s)} pass without a step")
-    elif measured.first_batch_s is not None and settings.get("persistent_workers") is False and workers:
-        lines.append(f"workers start again every epoch: the first batch took {seconds(measured.first_batch_s)}")
-    if measured.projected.epoch_s is not None and measured.epoch_restart_s is None and not measured.restarts_in_rate:
-        lines.append("no end of an epoch was seen: the projection leaves out validation and checkpoints")
+    lines += run_lines(measured)
     tree = measured.tree_cores
     if tree is not None and tree > CORES_FULL * machine.cores:
         lines.append(f"the training keeps {tree:.1f} of {machine.cores:g} cores busy")
     if measured.others_cores is not None and measured.others_cores > OTHERS_CORES:
         lines.append(f"other programs kept {measured.others_cores:.1f} cores busy meanwhile: the rate may be too low")
+    lines += _period_line(measured)
+    if measured.rate_from == "batch_means":
+        lines.append("less sure: only the training's side of its loader was seen, so this is the window as it was")
     if measured.unsteady_because:
         lines.append(f"not shown to be steady: {measured.unsteady_because}")
     return lines
 
 
-def _cores_are_short(measured: Measurement) -> bool:
-    """Workers that wait for a core would take it from each other, or from the training."""
-    queued = [use.queued_fraction for use in measured.processes if use.queued_fraction is not None]
-    return max(queued, default=0.0) >= QUEUED_MUCH
-
-
-def _next(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> list[str]:
-    settings = measured.effective_settings
-    workers, prefetch = settings.get("workers"), settings.get("prefetch_factor")
-    waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
-    waits_in_steps = waited >= WAITS_LITTLE
-    lines = []
-    if waits_in_steps and isinstance(workers, int):
-        more = min(max(1, workers * 2), _useful_workers(measured, machine))
-        if more > workers and _cores_are_short(measured):
-            lines.append(
-                f"the cores are the limit ({machine.cores:g}), its processes wait for one: make a sample cheaper, or"
-                " give it more cores"
-            )
-        elif more > workers:
-            lines.append(f"try {more} workers: vtune probe --set workers={more}")
-        else:
-            lines.append(f"workers are as many as cores ({machine.cores:g}): make a sample cheaper, or load less of it")
-        if isinstance(prefetch, int) and prefetch < 2:
-            lines.append("try vtune probe --set prefetch_factor=2: one batch in advance leaves no slack for a slow one")
-    if _restart_is_felt(measured) and workers and settings.get("persistent_workers") is False:
-        lines.append(
-            "try vtune probe --set persistent_workers=true: starting workers anew is felt in so short an epoch"
-        )
-    if bottleneck == "host":
-        longest = max(measured.stages, key=lambda one: one.host_s, default=None)
-        where = f", most of all in the {longest.stage} stage ({seconds(longest.host_s)})" if longest is not None else ""
-        lines.append(
-            f"look at what the training does between its kernels{where}: a loss or metric on the CPU, .item() or"
-            " logging every step; more workers cannot help"
-        )
-    if bottleneck == "transfer":
-        if settings.get("pin_memory") is False:
-            lines.append("try vtune probe --set pin_memory=true: copies from pinned memory need not be waited for")
-        lines.append("copies overlap with computing only with .to(device, non_blocking=True) from pinned memory")
-    if bottleneck == "compute":
-        lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
-        if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
-            lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
-    if measured.unsteady_because and measured.steps_measured:
-        lines.append("measure longer with --precise to be sure")
-    return lines
-
-
-def _useful_workers(measured: Measurement, machine: Machine) -> int:
-    """As many as the cores can feed: workers that mostly wait for storage leave their core to others."""
-    computing = measured.worker_cost.cpu_fraction if measured.worker_cost is not None else None
-    return max(1, int(machine.cores / max(computing if computing is not None else 1.0, MOST_WAITING)))
-
-
-def _restart_is_felt(measured: Measurement) -> bool:
-    waited = measured.first_batch_s if measured.epoch_restart_wait_s is None else measured.epoch_restart_wait_s
-    epoch_s = measured.projected.epoch_s
-    return waited is not None and epoch_s is not None and waited > 0.02 * epoch_s
+def _period_line(measured: Measurement) -> list[str]:
+    cost, steps = measured.training_cost, measured.step_time_s
+    if cost is None or cost.period_steps is None or cost.period_extra_s is None or steps is None:
+        return []
+    if cost.period_extra_s < PERIOD_FELT * cost.period_steps * steps.mean:
+        return []
+    return [f"every {cost.period_steps} steps one takes {seconds(cost.period_extra_s)} longer: it counts as it comes"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of, what_to_do
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.measure import Observed, measure
+from vtune.analysis.tail import pooled
 from vtune.analysis.verify import mismatch
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact
@@ -35,13 +37,26 @@ def judge(
     machine: Machine,
     current: Mapping[str, Scalar],
     gpu_validated: bool,
+    earlier: Sequence[TrialRecord] = (),
     batch_factor: float = 1.0,
     ram_limit_bytes: int | None = None,
     vram_limit: Limit | None = None,
 ) -> TrialRecord:
     """`current`: what the training is set to without vtune, as far as its config or its command says. `gpu_validated`:
     the self-test has passed with these devices, this driver and this torch."""
-    measured = measure(observed, planned, price, batch_factor=batch_factor)
+    size = observed.roles.settings.get("batch_size") if observed.roles is not None else None
+    ceiling = asked_ceiling(spec)
+    if ceiling is not None:
+        measured, ram_limit_bytes = measure_ceiling(observed), ceiling.ram_bytes
+    else:
+        measured = measure(
+            observed,
+            planned,
+            price,
+            batch_factor=batch_factor,
+            earlier=pooled(earlier, size),
+            cores=machine.cores,
+        )
     seen = Seen(
         pythons=pythons,
         hello=any(fact.name == "hello" for fact in observed.facts),
@@ -59,6 +74,12 @@ def judge(
         wrong = mismatch(spec.settings, observed.roles)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
+    own_notes: tuple[str, ...] = ()
+    diagnosis = _diagnosis(status, detail, measured, machine, spec.settings)
+    if ceiling is not None and status is not TrialStatus.INVALID:
+        found = ended(measured, observed, outcome, status, detail)
+        status, detail, measured = found.status, found.detail, found.measured
+        diagnosis, own_notes = found.diagnosis, found.notes
     return TrialRecord(
         trial=spec.trial,
         origin=spec.origin,
@@ -68,8 +89,9 @@ def judge(
         detail=detail,
         seconds=outcome.seconds,
         measurement=measured,
-        diagnosis=_diagnosis(status, detail, measured, machine, spec.settings),
+        diagnosis=diagnosis,
         notes=(
+            *own_notes,
             *_notes(outcome, observed.facts),
             *_batch_note(measured, batch_factor),
             *_counting_notes(observed),
@@ -81,6 +103,7 @@ def judge(
         ),
         evidence=_evidence(status, outcome, observed, last_words),
         asked={name: value for name, value in spec.settings.items() if name not in current or current[name] != value},
+        race=spec.race,
     )
 
 

@@ -39,10 +39,14 @@ class TrainPass:
     # In batches, where the sampler could tell.
     length: int | None
     worker_pids: tuple[int, ...]
+    # How often its iterator was reset before: persistent workers serve several passes.
+    resume: int
     # What it really ran with, in the knobs' names.
     settings: Mapping[str, Scalar]
     # Exact, where the pass was seen from its first batch to its end.
     samples: int | None = None
+    # By the sampler's own count, what it drops at the end left out.
+    sampler_samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +221,9 @@ def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...
             begun_s=_number(fact.data.get("begun")),
             length=fact.data["length"] if isinstance(fact.data.get("length"), int) else None,
             worker_pids=tuple(fact.data.get("worker_pids") or ()),
+            resume=int(fact.data.get("resume") or 0),
             settings=_in_knob_names(fact.data.get("effective") or {}),
+            sampler_samples=fact.data["samples"] if isinstance(fact.data.get("samples"), int) else None,
         )
         for fact in facts
         if fact.name == "pass" and fact.data.get("loader") in train.numbers
@@ -230,6 +236,7 @@ def _in_knob_names(effective: Mapping[str, Any]) -> Mapping[str, Scalar]:
         "prefetch_factor": "prefetch_factor",
         "persistent_workers": "persistent_workers",
         "pin_memory": "pin_memory",
+        "in_order": "in_order",
         "batch_size": "batch_size",
     }
     return {knob: effective[option] for knob, option in names.items() if option in effective}

@@ -8,7 +8,7 @@ from statistics import median
 from vtune.analysis.roles import Roles
 from vtune.domain.effects import Scalar
 
-LOADER_KNOBS = ("workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size")
+LOADER_KNOBS = ("workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size")
 
 
 def mismatch(asked: Mapping[str, Scalar], roles: Roles) -> str | None:
@@ -23,7 +23,10 @@ def mismatch(asked: Mapping[str, Scalar], roles: Roles) -> str | None:
             # A sampler of the script's own makes the batches: count what came out, but for the epoch's last ones.
             sizes = [batch.samples for batch in roles.batches if batch.samples]
             seen = round(median(sizes)) if sizes else None
-        if name in ("prefetch_factor", "persistent_workers") and effective.get("workers") == 0:
+        only_with_workers = name in ("prefetch_factor", "persistent_workers") or (
+            name == "in_order" and wanted is False
+        )
+        if only_with_workers and effective.get("workers") == 0:
             return f"asked for {name}={_text(wanted)}, but the training's loader{where} runs without workers"
         if roles.train is None:
             return f"asked for {name}={_text(wanted)}, but no loader was seen to feed the steps"

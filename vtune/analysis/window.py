@@ -1,4 +1,4 @@
-"""Which steps of a trial are measured: start-up and the loader's stock dropped, epoch boundaries kept apart."""
+"""Which steps of a trial are measured: the start-up dropped, epoch boundaries kept apart."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+import numpy as np
+
 from vtune.analysis.roles import Roles
 from vtune.domain.events import BatchDelivered
 
-# The first step allocates, compiles and waits for the first batch; the second still warms caches.
-FIRST_STEPS = 2
+# Of the steps with a beginning, the first still warms caches.
+FIRST_STEPS = 1
+# The start-up is over once two steps in a row take no more of their own (waiting for data apart) than this many times
+# what all but a tenth of the later half take: slower first steps go, work that only every n-th step does stays.
+SETTLED = 1.2
+SETTLED_PERCENTILE = 90
 # An epoch that lasts for less than so many fillings of the queue is mostly stock.
 STOCKS_IN_A_SHORT_EPOCH = 4
 LEAST_EPOCHS = 3
@@ -23,6 +29,8 @@ LEAST_EPOCHS = 3
 class StepWindow:
     """One optimizer step: from the end of the one before to its own end."""
 
+    # Counted from the training's first step.
+    number: int
     started_s: float
     ended_s: float
     batches: tuple[BatchDelivered, ...]
@@ -47,6 +55,11 @@ class StepWindow:
     @property
     def other_wait_s(self) -> float:
         return sum(self._within(batch) for batch in self.other_batches)
+
+    @property
+    def own_s(self) -> float:
+        """Without any waiting for data."""
+        return max(0.0, self.duration_s - self.wait_s - self.other_wait_s)
 
     def _within(self, batch: BatchDelivered) -> float:
         if not batch.main_thread:
@@ -79,6 +92,7 @@ def step_windows(roles: Roles) -> list[StepWindow]:
                 starts_pass.add(bisect_right(ends, after.returned_s))
     return [
         StepWindow(
+            number=n,
             started_s=ends[n - 1],
             ended_s=ends[n],
             batches=tuple(by_window.get(n, ())),
@@ -89,11 +103,24 @@ def step_windows(roles: Roles) -> list[StepWindow]:
     ]
 
 
-def warm_up_steps(windows: Sequence[StepWindow], stock_batches: int) -> int:
-    """How many leading windows are not measured: the first steps, and the batches that lay ready before them."""
+def start_up_steps(windows: Sequence[StepWindow]) -> int:
+    """How many leading windows belong to the start-up: allocation, compilation, the search for the fastest kernels."""
+    own = np.asarray([window.own_s for window in windows if not window.boundary])
+    if len(own) <= FIRST_STEPS + 1:
+        return FIRST_STEPS
+    usual = SETTLED * float(np.percentile(own[len(own) // 2 :], SETTLED_PERCENTILE))
+    numbers = [number for number, window in enumerate(windows) if not window.boundary]
+    for at in range(FIRST_STEPS, len(own) - 1):
+        if own[at] <= usual and own[at + 1] <= usual:
+            return numbers[at]
+    return len(windows)
+
+
+def steps_of_stock(windows: Sequence[StepWindow], stock_batches: int) -> int:
+    """How many leading windows the batches fed that lay ready before the first step ended."""
     delivered = 0
     for number, window in enumerate(windows):
-        if number >= FIRST_STEPS - 1 and delivered >= stock_batches:
+        if delivered >= stock_batches:
             return number
         delivered += len(window.batches)
     return len(windows)

@@ -64,6 +64,10 @@ class Progress:
         if event.phase == "starting":
             return f"{self._heading}: starting the training, {event.seconds:.0f} s"
         memory = f" · RAM {bytes_(event.ram_bytes)}" if event.ram_bytes else ""
+        if event.sizes_tried is not None:
+            tried = f"batch size {event.sizes_tried}" if event.sizes_tried else "the loader alone"
+            ending = " · ending the training" if event.phase == "ending" else ""
+            return f"{self._heading}: fed from memory, {tried}, {event.seconds:.0f} s{ending or memory}"
         count = f"{event.steps}/{event.steps_wanted}" if event.steps <= event.steps_wanted else f"{event.steps}"
         head = f"{self._heading}: {count} steps, {event.seconds:.0f} s"
         if event.phase == "ending":

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from vtune.cli.compare import compare
 from vtune.cli.doctor import doctor
 from vtune.cli.knobs import knobs
 from vtune.cli.probe import probe
@@ -49,6 +50,7 @@ def vtune(
 
 app.command()(probe)
 app.command()(report)
+app.command()(compare)
 app.command()(knobs)
 app.command()(doctor)
 

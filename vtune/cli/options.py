@@ -42,6 +42,12 @@ StartupTime = Annotated[
 ]
 VramLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 76GiB or 95%.")]
 RamLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 100GiB or 85%.")]
+Ceiling = Annotated[
+    bool,
+    typer.Option(
+        "--ceiling", help="A second launch, fed from memory: its rate, the loader's alone, the largest batch that fits."
+    ),
+]
 Allow = Annotated[
     str | None,
     typer.Option(metavar="CLASS", help="close or different: knobs that may change results."),

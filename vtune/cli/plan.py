@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.domain.effects import Effect, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.effects import Effect, FindCeiling, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import money, seconds
 from vtune.journal.files import to_json
@@ -27,21 +27,24 @@ class Plan:
     effects: tuple[Effect, ...]
     # Option of the loader → why not by the flag or the key that reads like it.
     because: Mapping[str, str]
+    # A second launch, fed from memory.
+    ceiling: bool = False
 
     def as_json(self) -> dict[str, Any]:
         window = self.experiment.window
         return {
             "study": self.study.name,
             "folder": str(self.study),
-            "trials": 1,
+            "trials": 1 + self.ceiling,
             "scout": self.scout,
+            "ceiling": self.ceiling,
             "command": list(self._command()),
             "cwd": str(self.experiment.workload.cwd),
             "settings": to_json(self.experiment.settings),
             "effects": self._effects(),
             "steps": window.steps,
             "max_steps": window.max_steps,
-            "at_most_s": window.trial_time_s * (2 if self.scout else 1),
+            "at_most_s": window.trial_time_s * (1 + self.scout + self.ceiling),
         }
 
     def as_text(self) -> str:
@@ -50,18 +53,27 @@ class Plan:
         limits = self.experiment.limits
         named = [f"{name} {limit.text}" for name, limit in (("RAM", limits.ram), ("VRAM", limits.vram)) if limit]
         price = self.experiment.price
+        at_most = f"{seconds(window.trial_time_s)}{' each' if self.ceiling else ''}"
         lines = [
             f"study     {self.study}",
-            f"trials    1{' and a short scout run first, to learn which loader feeds the steps' if self.scout else ''}",
+            f"trials    {self._trials()}",
             f"command   {harmless(' '.join(self._command()))}",
             f"in        {self.experiment.workload.cwd}",
             f"window    {window.steps} measured steps{grows}",
-            f"time      start-up, then at most {seconds(window.trial_time_s)}; how long a step takes is not known yet",
+            f"time      start-up, then at most {at_most}; how long a step takes is not known yet",
             *([f"limits    {', '.join(named)}"] if named else []),
             *([f"price     {money(price.per_hour, price)} an hour"] if price else []),
             *(f"turns     {text}" for text in self._effects()),
         ]
         return "\n".join([*lines, "", "nothing was started"])
+
+    def _trials(self) -> str:
+        scout = " and a short scout run first, to learn which loader feeds the steps" if self.scout else ""
+        second = (
+            "; then a second launch, if the first completes: after a few batches its loader is drained for at\n"
+            "          most 40 s; then one batch is fed from memory, doubled for a minute or until it does not fit"
+        )
+        return f"1{scout}{second if self.ceiling else ''}"
 
     def _effects(self) -> list[str]:
         texts = []
@@ -75,7 +87,7 @@ class Plan:
         return fill_placeholders(turned_command(self.experiment.workload, self.effects), config=None)
 
 
-def plan_of(experiment: Experiment, results: Path) -> Plan:
+def plan_of(experiment: Experiment, results: Path, *, ceiling: bool = False) -> Plan:
     experiment = heeding(experiment, StudyPaths(results / experiment.study))
     because: dict[str, str] = {}
     for knob in map(knob_named, experiment.settings):
@@ -84,6 +96,7 @@ def plan_of(experiment: Experiment, results: Path) -> Plan:
             because[knob.loader_option] = way.because
     return Plan(
         because=because,
+        ceiling=ceiling,
         study=results / experiment.study,
         experiment=experiment,
         scout=needs_scout(experiment.settings, experiment),
@@ -101,3 +114,5 @@ def effect_text(effect: Effect) -> str:
             return f"{effect.name}={effect.value} in the environment"
         case SetDataLoaderOption():
             return f"{effect.option} = {to_json(effect.value)} of the training's loader, from inside"
+        case FindCeiling():
+            return f"one batch fed from memory, doubled for up to {seconds(effect.ladder_s)}"

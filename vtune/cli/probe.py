@@ -24,6 +24,7 @@ def probe(
     ram_limit: options.RamLimit = None,
     allow: options.Allow = None,
     price: options.PriceOption = None,
+    ceiling: options.Ceiling = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -33,6 +34,8 @@ def probe(
 
     Also what it needs of the machine, and what the whole run would take and cost.
     """
+    from dataclasses import replace
+
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.asked import Asked, asked_experiment
@@ -41,7 +44,10 @@ def probe(
     from vtune.cli.live import Progress
     from vtune.cli.plan import plan_of
     from vtune.config.command_line import CommandLine
+    from vtune.domain.trial import TrialStatus
+    from vtune.journal.files import to_json
     from vtune.journal.records import record_to_json
+    from vtune.reporting.ceiling_panel import ceiling_note, ceiling_panel, ceiling_to_json
     from vtune.reporting.probe_panel import probe_panel
 
     typed = CommandLine(
@@ -61,27 +67,35 @@ def probe(
     for note in asked.notes:
         stderr.print(note, markup=False, soft_wrap=True)
     if dry_run:
-        plan = plan_of(asked.experiment, results)
+        plan = plan_of(asked.experiment, results, ceiling=ceiling)
         exits.print_json(plan.as_json()) if json else print(plan.as_text())
         return
     go_on = f"vtune probe --study {asked.experiment.study} --results {results}"
     try:
         with terminations_as_interrupts(), Progress(stderr) as progress:
-            result = api.probe(asked.experiment, results=results, wait=wait, notify=progress)
+            result = api.probe(asked.experiment, results=results, wait=wait, ceiling=ceiling, notify=progress)
     except KeyboardInterrupt:
         if json:
             told: dict[str, Any] = {"verdict": "interrupted at once", "why": [], "next": [], "headroom": None}
             exits.print_json({"study": asked.experiment.study, "trial": None, **told})
         exits.say_interrupted("what was recorded before is kept, this trial is not", go_on)
         raise typer.Exit(exits.INTERRUPTED) from None
-    record = result.record
+    record, found = result.record, result.ceiling
+    missing = ceiling_note(found, record) if ceiling else None
+    record = replace(record, notes=(*record.notes, *([missing] if missing is not None else [])))
     if json:
         plain = record_to_json(record)
         told = {name: plain[name] for name in ("verdict", "why", "next", "headroom")}
-        exits.print_json({"study": result.study, "trial": plain, **told})
+        more = {"ceiling": ceiling_to_json(found)} if ceiling else {}
+        exits.print_json({"study": result.study, "trial": plain, **told, **more, "machine": to_json(result.machine)})
     else:
         console().print(probe_panel(result.study, record, asked.experiment.price))
+        second = ceiling_panel(result.study, found, record) if found is not None else None
+        if second is not None:
+            console().print(second)
     code = exits.exit_code_of(record.status)
+    if found is not None and found.status is TrialStatus.INTERRUPTED:
+        code = exits.INTERRUPTED
     if code == exits.INTERRUPTED:
         exits.say_interrupted("all that was measured is saved", go_on)
     raise typer.Exit(code)

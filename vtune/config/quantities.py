@@ -95,6 +95,14 @@ def parse_study(value: object) -> str:
     raise ValueError(f"must be a name of 1 to 64 letters, digits, '.', '_' or '-', got {shown(value)}")
 
 
+def parse_share(value: object) -> float:
+    """`3%`: more than nothing, less than all."""
+    match = re.fullmatch(rf"({_NUMBER})\s*%", value.strip()) if isinstance(value, str) else None
+    if match is None or not 0 < float(match[1]) < 100:
+        raise ValueError(f"must be a share like 3%, got {shown(value)}")
+    return float(match[1]) / 100
+
+
 def parse_count(value: object) -> int:
     """A whole number of at least 1, typed on a command line or in a file."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):

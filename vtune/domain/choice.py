@@ -12,6 +12,8 @@ RankedBy = Literal["samples_per_s_whole_run", "samples_per_s"]
 LostFor = Literal[
     "failed",
     "no_rate",
+    # Fed from memory: a search for what the training could reach.
+    "ceiling",
     "not_lasting",
     "too_short",
     "over_limit",

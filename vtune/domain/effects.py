@@ -1,7 +1,7 @@
 """What a setting does to a training, as data: stored in spec.json, replayed by launch, printed by reports.
 
 The parent edits the config, the command and the environment before the start; the worker turns loader options inside
-the training.
+the training, and looks for its ceiling there.
 """
 
 from __future__ import annotations
@@ -43,8 +43,19 @@ class SetDataLoaderOption:
     """Turn one option of one loader from the hook. `loader` is its key as learnt by the scout run."""
 
     loader: str
-    option: Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size"]
+    option: Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size"]
     value: Scalar
 
 
-Effect = SetConfigKey | SetArgument | SetEnv | SetDataLoaderOption
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCeiling:
+    """Drain one loader, then feed the training from one kept batch and double it: no settings, and no run's rate."""
+
+    loader: str
+    # For all sizes together.
+    ladder_s: float = 60.0
+    # What the trial's processes may hold together; no larger batch is tried that might come near it.
+    ram_bytes: int | None = None
+
+
+Effect = SetConfigKey | SetArgument | SetEnv | SetDataLoaderOption | FindCeiling

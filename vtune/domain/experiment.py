@@ -63,6 +63,8 @@ class Window:
     steps: int = 50
     # The window grows to max_steps until the interval is narrow enough; equal to steps when the user fixed them.
     max_steps: int = 100
+    # Narrow enough: half of the interval, as a share of the rate. Two launches differ by 3 % whatever the window says.
+    narrow: float = 0.05
     trial_time_s: float = 180.0
     # From the start of the process to its first batch or backward; model building and data indexing take minutes.
     startup_time_s: float = 600.0

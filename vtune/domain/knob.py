@@ -9,7 +9,7 @@ from typing import Literal
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Numerics
 
-LoaderOption = Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size"]
+LoaderOption = Literal["num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,8 @@ def bytes_(value: float | None) -> str:
         return "unknown"
     for size, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= size:
-            return f"{value / size:.3g} {unit}"
+            # 1010 MiB must not read 1e+03.
+            return f"{value / size:.0f} {unit}" if value >= 999.5 * size else f"{value / size:.3g} {unit}"
     return f"{value:.0f} B"
 
 
@@ -31,6 +32,14 @@ def rate(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def many(value: float) -> str:
+    """2.36 million: nobody reads seven digits."""
+    for size, unit in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}" if value < 999.5 * size else f"{value / size:.0f} {unit}"
+    return rate(value)
 
 
 def money(value: float, price: Price) -> str:

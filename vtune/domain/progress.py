@@ -26,6 +26,8 @@ class TrialProgress:
     seconds: float
     provisional: Measurement | None = None
     ram_bytes: int | None = None
+    # Batch sizes begun, while the training is fed from memory to find its ceiling.
+    sizes_tried: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import RaceLeg, TrialStatus
 
 Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
 
@@ -58,8 +58,9 @@ class TrainingCost:
     cv: float | None = None
     # From the later of a batch's being finished and asked for to its being there: copying, queues, pinning.
     delivery_s: float | None = None
-    # Work that only every n-th step does was found and kept in its place.
+    # Work that only every n-th step does was found and kept in its place; such a step takes so much longer.
     period_steps: int | None = None
+    period_extra_s: float | None = None
 
 
 Change = Literal[
@@ -133,6 +134,8 @@ class Pause:
     seen: int
     # Seen inside an epoch or at its boundary it is in the rate or in the restart already.
     counted: bool = False
+    # Of a pass that was cut, to whose whole length the seconds are scaled: the batches that were seen.
+    scaled_from_batches: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +252,8 @@ class Measurement:
     # Shares of the time in which the device idled: for its data's way to it, and for the main process itself.
     transfer_fraction: float | None = None
     host_fraction: float | None = None
+    # Without a device: the share of the time that the training's process is at work outside its model and optimizer.
+    outside_fraction: float | None = None
     # Steps that a gradient scaler left out because of infinities.
     skipped_steps: int | None = None
     # Of the fields here that are null: why, where somebody knows.
@@ -293,3 +298,4 @@ class TrialRecord:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     # What the trial turned; None in records that do not say it. `settings` also holds what was there anyway.
     asked: Mapping[str, Scalar] | None = None
+    race: RaceLeg | None = None

@@ -27,10 +27,25 @@ class TrialStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RaceLeg:
+    """Which launch of which race a trial is: launches of one round are compared with each other."""
+
+    id: str
+    # From 1 on.
+    round: int
+    # Its place among the contestants; 0 is the baseline.
+    contestant: int
+    # What the race was planned as: an interval after several looks depends on it.
+    contestants: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     settings: Mapping[str, Scalar]
     reason: str
     origin: str
+    race: RaceLeg | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +64,7 @@ class TrialSpec:
     env: Mapping[str, str]
     # Marks every process of this trial in its environment, so that a sweep never touches what is not ours.
     token: str
+    race: RaceLeg | None = None
 
 
 # Why the trial was ended, seen from vtune.

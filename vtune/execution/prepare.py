@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from vtune.config.output import redirected_output, tracker_env
 from vtune.config.trial_config import write_trial_config
+from vtune.domain.effects import FindCeiling
 from vtune.domain.experiment import Experiment
 from vtune.domain.trial import Proposal, TrialSpec
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -22,6 +23,7 @@ def prepare_trial(
     number: int,
     train_loader: str | None,
     folder: TrialPaths,
+    ceiling: FindCeiling | None = None,
 ) -> tuple[TrialSpec, tuple[str, ...]]:
     """The spec, and what the user must know: where the training's output goes instead."""
     place, workload = folder.root.absolute(), experiment.workload
@@ -39,6 +41,7 @@ def prepare_trial(
         token=uuid.uuid4().hex,
         command=output.command,
         env={**tracker_env(place), **_compile_cache(study)},
+        ceiling=ceiling,
     )
     target = trial_config_path(workload, effects, folder.root)
     if target is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vtune.analysis.judge import judge
 from vtune.analysis.measure import Observed
 from vtune.analysis.roles import find_roles
@@ -21,8 +23,15 @@ LAST_WORDS_CHARS = 8000
 
 
 def read_trial(
-    experiment: Experiment, machine: Machine, spec: TrialSpec, outcome: TrialOutcome, folder: TrialPaths
+    experiment: Experiment,
+    machine: Machine,
+    spec: TrialSpec,
+    outcome: TrialOutcome,
+    folder: TrialPaths,
+    *,
+    earlier: Sequence[TrialRecord] = (),
 ) -> TrialRecord:
+    """`earlier`: the study's other trials, for what is too rare for one window."""
     files = read_trial_files(folder)
     log = files.log
     roles = find_roles(log.steps, log.delivered, log.facts)
@@ -49,6 +58,7 @@ def read_trial(
         price=experiment.price,
         machine=machine,
         current=current_settings(experiment),
+        earlier=earlier,
         gpu_validated=is_validated(machine.gpus, machine.gpu_driver, torch=_torch_of(log)),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,

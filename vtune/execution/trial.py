@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from vtune.analysis.estimate import half_width
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import Roles, find_roles
+from vtune.analysis.tail import pooled
+from vtune.analysis.twin import SlowShare
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
-from vtune.domain.record import Measurement
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough
 from vtune.files import write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
@@ -31,14 +33,14 @@ Phase = Literal["starting", "loading", "stepping", "ending"]
 # New records are read this often: the trial overshoots its window by about as much.
 POLL_S = 0.1
 PROGRESS_S = 0.5
+# A provisional answer is made anew at most so often, and after so many more steps once the window could end.
+ESTIMATE_S = 2.0
 # Memory of the devices is judged from all samples so far, which grow.
 VRAM_S = 1.0
 # Training and validation, the pass before and this one: older workers are gone, and their numbers may be others' now.
 RECENT_PASSES = 4
 # A provisional answer is shown from this step on.
 SHOWN_FROM_STEP = 5
-# The interval is narrow enough for the decision between settings.
-NARROW = 0.05
 # Told to stop, a training may be inside a long step or a long `next()`.
 LEAST_GRACE_S = 10.0
 # Ctrl-C is answered within ten seconds, the supervisor's own three for SIGTERM included.
@@ -48,6 +50,8 @@ SUPERVISOR_PATIENCE_S = 15.0
 # No event for this long, and for this many times the slowest step so far, is a hang.
 HANG_S = 120.0
 HANG_STEPS = 10.0
+# A search for the ceiling that has not begun by then does not meet its loader.
+CEILING_STEPS, CEILING_S = 100, 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +64,12 @@ class Watch:
     batch_factor: float = 1.0
     ram_limit_bytes: int | None = None
     vram_limit: Limit | None = None
+    # The study's other trials, for what is too rare for one window.
+    earlier: Sequence[TrialRecord] = ()
     # Only learn which loader feeds the steps; the numbers are nobody's.
     scout: bool = False
+    # The training is fed from memory, and tells itself when it has seen enough.
+    ceiling: bool = False
 
 
 def run_trial(
@@ -133,6 +141,7 @@ class _Observer:
         self._last_event_s = self.started_s
         self._estimate: Measurement | None = None
         self._estimated_at = -1
+        self._estimate_due_s = started_s
 
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log whenever it grew."""
@@ -144,7 +153,7 @@ class _Observer:
             self._first_sign_s = now
             self._sampling.expect_memory_at(now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
-        self._measured = steps_measured(self._roles)
+        self._measured = steps_measured(self._roles, self._log.loaded)
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
@@ -215,8 +224,9 @@ class _Observer:
             steps=self._measured,
             steps_wanted=self._watch.window.steps,
             seconds=now - self.started_s,
-            provisional=self._estimate_now() if steps > SHOWN_FROM_STEP else None,
+            provisional=self._estimate_now(now) if steps > SHOWN_FROM_STEP and not self._watch.ceiling else None,
             ram_bytes=self._sampling.ram_bytes,
+            sizes_tried=len(self._log.facts_named("ceiling_rung")) if self._watch.ceiling else None,
         )
 
     def _stop_at(self) -> int:
@@ -233,22 +243,45 @@ class _Observer:
 
     def _enough(self) -> bool:
         window = self._watch.window
+        if self._watch.ceiling:
+            return self._ceiling_is_found()
         if self._measured < window.steps:
             return False
         if self._measured >= window.max_steps or self._watch.scout:
             return True
-        estimate = self._estimate_now()
-        if estimate is None or estimate.samples_per_s is None:
-            return True  # no loader feeds the steps: more of them would not tell more
-        width = half_width(estimate.samples_per_s, estimate.samples_per_s_ci95)
-        return width is not None and width <= NARROW
+        if self._measured < self._estimated_at + STEPS_BETWEEN and self._estimated_at >= window.steps:
+            return False
+        estimate = self._estimate_afresh()
+        return estimate is None or has_seen_enough(estimate, window, self._known_elsewhere().batches)
 
-    def _estimate_now(self) -> Measurement | None:
-        if self._roles is not None and self._estimated_at != self._measured:
-            self._estimated_at = self._measured
-            watch = self._watch
-            self._estimate = measure(self._observed(), watch.planned, watch.price, batch_factor=watch.batch_factor)
+    def _ceiling_is_found(self) -> bool:
+        if self._log.facts_named("ceiling_done"):
+            return True
+        if self._log.facts_named("ceiling_drain") or self._first_sign_s is None:
+            return False
+        return self._measured >= CEILING_STEPS and self._last_event_s - self._first_sign_s > CEILING_S
+
+    def _estimate_now(self, now: float) -> Measurement | None:
+        if now >= self._estimate_due_s and self._estimated_at != self._measured:
+            return self._estimate_afresh()
         return self._estimate
+
+    def _estimate_afresh(self) -> Measurement | None:
+        if self._roles is not None:
+            self._estimated_at, self._estimate_due_s = self._measured, time.monotonic() + ESTIMATE_S
+            watch = self._watch
+            self._estimate = measure(
+                self._observed(),
+                watch.planned,
+                watch.price,
+                batch_factor=watch.batch_factor,
+                earlier=self._known_elsewhere(),
+                provisional=True,
+            )
+        return self._estimate
+
+    def _known_elsewhere(self) -> SlowShare:
+        return pooled(self._watch.earlier, self._roles.settings.get("batch_size") if self._roles is not None else None)
 
     def _observed(self) -> Observed:
         """Without the devices: nothing that is decided meanwhile needs them, and reading them again would cost."""

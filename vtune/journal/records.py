@@ -23,7 +23,7 @@ from vtune.domain.record import (
     WhatIf,
     WorkerCost,
 )
-from vtune.domain.trial import TrialSpec, TrialStatus
+from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
 SCHEMA = 1
@@ -50,7 +50,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
     flat["ram_projected_bytes"] = None
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
-    flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked})
+    flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
     plain: dict[str, Any] = to_json(flat)
     return plain
 
@@ -97,6 +97,7 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         notes=tuple(item.get("notes", ())),
         evidence=item.get("evidence", {}),
         asked=item.get("asked"),
+        race=_made(RaceLeg, item["race"]) if item.get("race") else None,
     )
 
 

@@ -85,6 +85,27 @@ PERSISTENT_WORKERS = Knob(
     doc="keep the workers between epochs instead of starting them anew",
 )
 
+IN_ORDER = Knob(
+    name="in_order",
+    kind="bool",
+    numerics="CLOSE",
+    numerics_reason="false takes each batch as it is ready: the same samples by epoch, in an order that no run repeats",
+    loader_option="in_order",
+    config_keys=(
+        "training.in_order",
+        "train.in_order",
+        "data.in_order",
+        "dataloader.in_order",
+        "loader.in_order",
+        "train_loader.in_order",
+        "train_dataloader.in_order",
+        "datamodule.in_order",
+        "in_order",
+        "dataloader_in_order",
+    ),
+    doc="wait for the batch whose turn it is, or take what is ready (torch 2.6 or newer)",
+)
+
 PIN_MEMORY = Knob(
     name="pin_memory",
     kind="bool",

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
-from vtune.domain.effects import Effect, Scalar, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.effects import (
+    Effect,
+    FindCeiling,
+    Scalar,
+    SetArgument,
+    SetConfigKey,
+    SetDataLoaderOption,
+    SetEnv,
+)
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.knob import Knob
 from vtune.domain.trial import Proposal, TrialSpec
@@ -77,7 +85,7 @@ def changes_of(effects: Iterable[Effect]) -> Changes:
                 changes.command[effect.position] = effect.word
             case SetEnv():
                 changes.env[effect.name] = effect.value
-            case SetDataLoaderOption():
+            case SetDataLoaderOption() | FindCeiling():
                 pass  # the worker's, inside the training
             case _:
                 assert_never(effect)
@@ -121,8 +129,9 @@ def plan_trial(
     token: str,
     command: Sequence[str] | None = None,
     env: Mapping[str, str] | None = None,
+    ceiling: FindCeiling | None = None,
 ) -> TrialSpec:
-    """`command` as for turned_command; `env` (trackers off) yields to what the user set."""
+    """`command` as for turned_command; `env` (trackers off) yields to what the user set. `ceiling` is no setting."""
     workload = experiment.workload
     effects = effects_of(proposal.settings, experiment, train_loader)
     turned = turned_command(workload, effects, command)
@@ -132,11 +141,12 @@ def plan_trial(
         origin=proposal.origin,
         reason=proposal.reason,
         settings=dict(proposal.settings),
-        effects=effects,
+        effects=effects if ceiling is None else (*effects, ceiling),
         command=fill_placeholders(turned, config=config),
         cwd=str(workload.cwd),
         env={**(env or {}), **workload.env, **changes_of(effects).env},
         token=token,
+        race=proposal.race,
     )
 
 

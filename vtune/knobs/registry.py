@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
-from vtune.knobs.loader import PERSISTENT_WORKERS, PIN_MEMORY, PREFETCH_FACTOR, WORKERS
+from vtune.knobs.loader import IN_ORDER, PERSISTENT_WORKERS, PIN_MEMORY, PREFETCH_FACTOR, WORKERS
 from vtune.knobs.spelling import nearest
 
 KNOBS: tuple[Knob, ...] = (
@@ -13,6 +13,7 @@ KNOBS: tuple[Knob, ...] = (
     PREFETCH_FACTOR,
     PERSISTENT_WORKERS,
     PIN_MEMORY,
+    IN_ORDER,
     BATCH_SIZE,
     ACCUMULATE_STEPS,
 )

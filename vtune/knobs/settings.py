@@ -13,8 +13,8 @@ from vtune.knobs.registry import KNOB_NAMES, knob_named
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-# They only mean something to a loader that has worker processes.
-NEED_WORKERS = ("prefetch_factor", "persistent_workers")
+# They only mean something to a loader that has worker processes; what they are without.
+NEED_WORKERS: Mapping[str, Scalar] = {"prefetch_factor": None, "persistent_workers": False, "in_order": True}
 
 
 def parse_assignment(text: str) -> tuple[str, Scalar]:
@@ -57,7 +57,7 @@ def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None
     workers = settings.get("workers", workers_now)
     if workers != 0 or isinstance(workers, bool):
         return
-    idle = [name for name in NEED_WORKERS if settings.get(name) not in (None, False)]
+    idle = [name for name, without in NEED_WORKERS.items() if settings.get(name) not in (None, without)]
     if idle:
         why = "workers=0 was asked" if "workers" in settings else "its config or command says 0 workers"
         raise UsageError(

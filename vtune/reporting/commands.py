@@ -26,6 +26,13 @@ def probe_command(report: StudyReport, settings: Mapping[str, Scalar]) -> str:
     return shlex.join(words)
 
 
+def race_command(report: StudyReport, one: int, other: int) -> str:
+    """What launches the settings of two of its trials in turns, until it is clear which is faster."""
+    words = ["vtune", "compare", f"{report.study}:{one}", f"{report.study}:{other}", "--race"]
+    results = report.folder.parent
+    return shlex.join([*words, *([] if results == Path("results") else ["--results", near(results)])])
+
+
 def near(path: Path) -> str:
     """As it would be typed here."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

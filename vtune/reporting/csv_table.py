@@ -107,6 +107,7 @@ COLUMNS: tuple[Column, ...] = (
     ("samples_per_s_low", lambda row: (row.measured.samples_per_s_ci95 or (None, None))[0]),
     ("samples_per_s_high", lambda row: (row.measured.samples_per_s_ci95 or (None, None))[1]),
     _field("samples_per_s_whole_run"),
+    _field("voxels_per_s"),
     ("speedup", lambda row: row.ratio and row.ratio.value),
     ("speedup_low", lambda row: row.ratio and row.ratio.ci95 and row.ratio.ci95[0]),
     ("speedup_high", lambda row: row.ratio and row.ratio.ci95 and row.ratio.ci95[1]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vtune.domain.choice import Ratio
 from vtune.domain.experiment import Limit
-from vtune.domain.numbers import bytes_, money, rate, seconds, trials_text
+from vtune.domain.numbers import bytes_, many, money, rate, seconds, trials_text
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.adopt import Adoption, how_to_adopt
 from vtune.reporting.inert import fenced, in_markdown
@@ -99,6 +99,7 @@ def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
         ("outcome", lambda record: outcome(record, choice)),
         ("samples/s", lambda record: rate_cell(record.measurement)),
         ("over the whole run", lambda record: _or_empty(record.measurement.samples_per_s_whole_run, rate)),
+        ("voxels/s", lambda record: _or_empty(record.measurement.voxels_per_s, many)),
         ("× baseline", ratio),
         ("waiting for data", lambda record: _or_empty(record.measurement.data_wait_fraction, _percent)),
         ("RAM peak", lambda record: _or_empty(record.measurement.ram_peak_bytes, bytes_)),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vtune.analysis.choose import settings_of
+from vtune.analysis.comparable import settings_of
 from vtune.analysis.diagnose import OTHERS_CORES
 from vtune.analysis.fit import relaxed
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
-from vtune.reporting.commands import probe_command
+from vtune.reporting.commands import probe_command, race_command
 from vtune.reporting.study_report import StudyReport
 
 # Trials that are named one by one; the table has them all.
@@ -40,6 +40,9 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
         lines.append(
             f"measure {trials_text(sorted(likely))} and the baseline again with --precise"
             f"{' while nothing else runs' if busy else ''} to tell them apart"
+        )
+        lines.append(
+            f"or launch the likeliest and the baseline in turns: {race_command(report, baseline.trial, likely[0])}"
         )
     faster = [trial for trial in choice.over if looks_faster(trial, best, choice)]
     for trial in faster[:MOST_NAMED]:

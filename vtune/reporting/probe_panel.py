@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, money, rate, seconds
+from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
@@ -64,6 +64,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         table.add_row(
             "rate", f"{rate(measured.samples_per_s)} samples/s{spread}, {measured.steps_measured} steps{steady}"
         )
+    if measured.voxels_per_s is not None:
+        table.add_row("", f"{many(measured.voxels_per_s)} voxels/s")
     times = measured.step_time_s
     if times is not None:
         table.add_row(

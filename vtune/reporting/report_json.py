@@ -25,6 +25,7 @@ def report_to_json(report: StudyReport) -> dict[str, Any]:
             **_speedup(choice.speedup),
             "tie": choice.tie,
             "trials": [record_to_json(record) for record in report.records],
+            "machine": report.machine,
             "choice": choice_to_json(report),
             "verdict": summary.verdict,
             "why": summary.why,

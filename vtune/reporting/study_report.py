@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +19,8 @@ from vtune.journal.find_study import find_study
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal, JournalText
+from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
-from vtune.journal.sound import is_sound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ def read_study_report(
     own, limits = _limits(known), _limits(said)
     experiment = next((heeding(one.experiment, paths) for one in said if one.experiment is not None), None)
     price = next((one.price for one in said if one.price is not None), None)
-    machine = _machine(paths.machine)
+    machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
     records = [_priced(record, price) for record in text.records]
     return StudyReport(
@@ -169,16 +168,6 @@ def _loader_at(experiment: Experiment | None, paths: StudyPaths) -> str | None:
         return str(answer["where"]) if known else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _machine(path: Path) -> Machine | None:
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        fields = {f.name: known[f.name] for f in dataclasses.fields(Machine) if f.name in known}
-        machine = Machine(**{**fields, "gpus": tuple(fields.get("gpus") or ())})
-    except (OSError, ValueError, TypeError, RecursionError):
-        return None
-    return machine if is_sound(machine, Machine) else None
 
 
 def _priced(record: TrialRecord, price: Price | None) -> TrialRecord:

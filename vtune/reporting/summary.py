@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vtune.analysis.choose import same_cache, settings_of, steps_text
+from vtune.analysis.comparable import same_cache, settings_of
 from vtune.analysis.fit import needs_text, relaxed
+from vtune.analysis.lost import steps_text
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord

@@ -15,6 +15,11 @@ from vtune.telemetry.proc_text import PROC
 from vtune.telemetry.processes import Processes
 
 
+def available_ram_bytes(proc: Path = PROC) -> int | None:
+    """Of the machine, or of the group that leaves least."""
+    return MachineMemory(ProcFiles(proc), MemoryGroups(proc)).look(0.0)[0]
+
+
 class HostSampler:
     """Reads the processes that `pids` names at each sample; this process and `own_pids` are vtune itself."""
 

@@ -10,8 +10,8 @@ from vtune.analysis.choose import choose
 from vtune.analysis.compare import Rate, disagreement, launched, ratio_of, widening_for
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import Limit, Limits
-from vtune.domain.record import TrialRecord
-from vtune.domain.trial import TrialStatus
+from vtune.domain.record import Ceiling, TrialRecord
+from vtune.domain.trial import RaceLeg, TrialStatus
 
 GIB = 2**30
 BASELINE = a_trial(1, 10.0)
@@ -346,3 +346,61 @@ def test_a_slower_trial_of_few_steps_is_slower() -> None:
 def test_a_rate_of_a_whole_run_that_is_none_is_named_with_its_trial() -> None:
     choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR, measured={"samples_per_s_whole_run": 0.0})])
     assert any(line.endswith("not known for trial 2") for line in choice.remarks)
+
+
+def a_race(first: int, *rounds: tuple[float, ...], **measured: object) -> list[TrialRecord]:
+    """Contestant 0 is the baseline, the others turn workers; one row of rates a round."""
+    numbers = iter(range(first, 1000))
+    return [
+        replace(
+            a_trial(next(numbers), rate, asked={"workers": 4 * c} if c else {}, measured=dict(measured)),
+            origin="confirm",
+            race=RaceLeg(id="r", round=at, contestant=c, contestants=len(rates), rounds=8),
+        )
+        for at, rates in enumerate(rounds, 1)
+        for c, rate in enumerate(rates)
+    ]
+
+
+def test_the_rounds_of_a_race_tell_apart_what_single_launches_cannot() -> None:
+    single = [BASELINE, a_trial(2, 10.6, asked=FOUR)]
+    assert best(choose(single)) == 1
+    drifting = a_race(3, (10.0, 10.6), (9.5, 10.1), (9.0, 9.5), (8.6, 9.1), (8.2, 8.7), (8.0, 8.5))
+    choice = choose([*single, *drifting])
+    assert choice.best is not None and choice.best.settings["workers"] == 4 and choice.unconfirmed == ()
+    assert choice.speedup is not None and choice.speedup.value == pytest.approx(1.06, abs=0.005)
+    assert choice.speedup.ci95 is not None and choice.speedup.ci95[0] > 1
+
+
+def test_a_race_takes_back_what_a_lucky_launch_promised() -> None:
+    lucky = [BASELINE, a_trial(2, 13.0, asked=FOUR)]
+    assert best(choose(lucky)) == 2
+    choice = choose([*lucky, *a_race(3, *[(10.0, 10.05), (10.1, 10.0), (9.9, 10.0), (10.0, 10.1)])])
+    assert choice.best is not None and choice.best.settings["workers"] == 1 and 2 in choice.tie
+
+
+def test_neighbours_widen_single_launches_only() -> None:
+    busy = a_race(1, *[(10.0, 11.5), (10.1, 11.6), (9.9, 11.4), (10.0, 11.5)], others_cores=1.5)
+    choice = choose(busy, cores=2.0)
+    assert choice.best is not None and choice.best.settings["workers"] == 4
+    assert best(choose([a_trial(1, 10.0, measured={"others_cores": 1.5}), a_trial(2, 11.5, asked=FOUR)], cores=2)) == 1
+
+
+def test_of_equals_that_beat_the_baseline_in_a_race_the_one_that_asks_less_wins() -> None:
+    choice = choose(a_race(1, *[(10.0, 20.0, 20.2), (10.1, 20.2, 20.3), (9.9, 19.9, 20.1), (10.0, 20.0, 20.1)]))
+    assert choice.best is not None and choice.best.settings["workers"] == 4
+
+
+def test_among_equals_memory_counts_before_workers_and_a_little_memory_is_none() -> None:
+    def asks(trial: int, workers: int, ram: float) -> TrialRecord:
+        return a_trial(trial, 30.0, asked={"workers": workers}, measured={"ram_peak_bytes": int(ram * GIB)})
+
+    assert best(choose([BASELINE, asks(2, 4, 20.0), asks(3, 8, 10.0)])) == 3
+    assert best(choose([BASELINE, asks(2, 8, 10.0), asks(3, 4, 10.1)])) == 3
+
+
+def test_a_search_for_the_ceiling_is_no_contestant() -> None:
+    fed = a_trial(2, 500.0, asked=FOUR, origin="probe:ceiling", measured={"ceiling": Ceiling()})
+    choice = choose([BASELINE, fed])
+    assert best(choice) == 1 and reasons(choice) == {2: "ceiling"} and 2 not in choice.ratios
+    assert choose([fed]).best is None

@@ -44,16 +44,25 @@ def test_a_compute_bound_training_hardly_waits(tmp_path: Path) -> None:
     assert found.steady
 
 
-def test_a_window_that_drains_the_stock_of_a_slow_first_step_is_not_called_steady(tmp_path: Path) -> None:
+def test_a_window_that_lives_on_the_stock_of_a_slow_first_step_tells_the_loaders_pace(tmp_path: Path) -> None:
     # 6 workers × 8 in advance: 48 batches lie ready after the first step, and the loader makes 6.7 a second of the 10
     # that the training takes; the stock lasts for 144 steps.
     writer = TrialWriter(tmp_path)
     replay_loader(writer, steps=110, workers=6, prefetch=8, load_s=0.9, compute_s=0.1, first_step_s=30.0)
     found = measure(observed(writer), PlannedRun(), None)
-    assert found.samples_per_s == pytest.approx(20.0, rel=0.01)
+    assert found.step_time_s is not None and found.step_time_s.mean == pytest.approx(0.1)
+    assert found.samples_per_s == pytest.approx(2 * 6 / 0.9, rel=0.01)
+    assert found.rate_from == "twin" and found.steady and not found.fed_from_stock
+    assert found.loader_samples_per_s == pytest.approx(13.3, rel=0.01)
+
+
+def test_a_thread_between_loader_and_training_leaves_only_the_window_itself(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=110, workers=6, prefetch=8, load_s=0.9, compute_s=0.1, first_step_s=30.0, flags=4)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.rate_from == "batch_means"
     assert not found.steady and found.fed_from_stock
     assert found.unsteady_because is not None and "drained" in found.unsteady_because
-    assert found.loader_samples_per_s == pytest.approx(13.3, rel=0.01)
 
 
 def test_a_validation_loaders_workers_are_not_the_trainings(tmp_path: Path) -> None:

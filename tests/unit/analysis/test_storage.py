@@ -189,8 +189,8 @@ def test_where_no_batch_was_looked_at_nothing_is_said_of_files(tmp_path: Path) -
 
 
 def test_who_reads_without_opening_in_python_is_not_said_to_open_nothing(tmp_path: Path) -> None:
-    assert measured(training(tmp_path), steadily(requested=MB)).processes[1].files_per_sample is None
-    assert measured(training(tmp_path), steadily(requested=100)).processes[1].files_per_sample == 0
+    assert measured(training(tmp_path / "1"), steadily(requested=MB)).processes[1].files_per_sample is None
+    assert measured(training(tmp_path / "2"), steadily(requested=100)).processes[1].files_per_sample == 0
 
 
 def test_one_worker_that_could_not_be_looked_at_does_not_hide_what_the_others_open() -> None:

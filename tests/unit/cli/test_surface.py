@@ -10,7 +10,11 @@ from vtune.cli.main import app
 SURFACE = {
     "probe": {
         "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--trial-time", "--startup-time",
-        "--vram-limit", "--ram-limit", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+        "--vram-limit", "--ram-limit", "--allow", "--price", "--ceiling", "--dry-run", "--json", "--quiet", "--wait",
+    },
+    "compare": {
+        "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",
+        "--dry-run", "--json", "--quiet", "--wait",
     },
     "doctor": {"--selftest", "--results", "--python", "--json", "--quiet"},
     "knobs": {"--config", "-c", "--study", "--results", "--json", "--quiet"},

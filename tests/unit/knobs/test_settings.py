@@ -13,9 +13,11 @@ from vtune.knobs.settings import check_settings, check_value, parse_assignment, 
 def test_knobs_are_named_once_and_say_what_they_change() -> None:
     names = [knob.name for knob in KNOBS]
     assert names == [
-        "workers", "prefetch_factor", "persistent_workers", "pin_memory", "batch_size", "accumulate_steps"
+        "workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size",
+        "accumulate_steps",
     ]  # fmt: skip
-    assert {knob.name for knob in KNOBS if knob.numerics != "SAME"} == {"batch_size", "accumulate_steps"}
+    numerics = {knob.name: knob.numerics for knob in KNOBS if knob.numerics != "SAME"}
+    assert numerics == {"in_order": "CLOSE", "batch_size": "DIFFERENT", "accumulate_steps": "DIFFERENT"}
     assert all("\n" not in knob.doc + knob.numerics_reason for knob in KNOBS)
 
 
@@ -80,6 +82,9 @@ def test_a_typed_value_must_have_the_right_type(name: str, value: object) -> Non
         ({"persistent_workers": True}, 0, False),
         ({"workers": 0, "persistent_workers": False}, None, True),
         ({"workers": 0}, 4, True),
+        ({"workers": 0, "in_order": False}, None, False),
+        ({"workers": 0, "in_order": True}, None, True),
+        ({"in_order": False}, 2, True),
         ({"prefetch_factor": 2}, None, True),
         ({"workers": 1, "prefetch_factor": 2}, 0, True),
     ],

@@ -52,6 +52,14 @@ def test_gpu_columns_only_where_a_gpu_was_seen() -> None:
     assert "energy&#95;j" not in with_ and "energy_j of GPU 0 is not known: Not Supported" in with_
 
 
+def test_a_column_of_voxels_only_where_some_trial_knows_them() -> None:
+    volumes = a_trial(1, 10.0, measured={"voxels_per_s": 2_359_296.0})
+    assert "| voxels/s |" in markdown(a_report(volumes, a_trial(2, 9.0))) and "2.36 million" in markdown(
+        a_report(volumes)
+    )
+    assert "voxels" not in markdown(a_report(a_trial(1, 10.0), a_trial(2, 9.0)))
+
+
 def test_by_whose_word_the_vram_peak_is_stands_beside_it() -> None:
     text = markdown(a_report(replace(a_gpu_record(trial=1), asked={})))
     assert "VRAM peaks are as told by driver" in text
@@ -234,4 +242,5 @@ def test_a_tie_beside_others_is_to_be_measured_again_without_them() -> None:
     busy = a_trial(1, 10.0, measured={"others_cores": 1.2})
     text = markdown(a_report(busy, a_trial(2, 10.5, asked=FOUR)))
     assert "with --precise while nothing else runs to tell them apart" in text
+    assert "vtune compare demo:1 demo:2 --race" in text
     assert "while nothing else runs" not in markdown(a_report(BASELINE, a_trial(2, 10.2, asked=FOUR)))

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from support.records import a_gpu_record, a_record
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, money, rate, seconds
+from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import Measurement, Projection
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
@@ -64,6 +64,18 @@ def test_numbers_read_as_people_say_them() -> None:
     ]  # fmt: skip
     assert [bytes_(b) for b in (512, 2**20, 7 * 2**30, None)] == ["512 B", "1 MiB", "7 GiB", "unknown"]
     assert [rate(r) for r in (12.31, 1234.5, 0.0556)] == ["12.3", "1234", "0.0556"]
+
+
+def test_voxels_are_told_where_they_are_known_and_read_not_counted() -> None:
+    record = a_record()
+    volumes = replace(record, measurement=replace(record.measurement, voxels_per_s=2_359_296.0))
+    assert "2.36 million voxels/s" in shown(volumes) and "voxels" not in shown(record)
+    assert [many(value) for value in (12.34, 1500, 999_900, 4.2e9)] == [
+        "12.3",
+        "1.5 thousand",
+        "1000 thousand",
+        "4.2 billion",
+    ]
 
 
 def test_money_reads_as_it_was_typed() -> None:

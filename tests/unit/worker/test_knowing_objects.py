@@ -74,15 +74,15 @@ def test_a_later_object_at_the_same_address_is_not_taken_for_the_earlier_one() -
     ],
 )
 def test_the_leading_dimension_is_that_of_the_first_array_with_one(batch: Any, size: int) -> None:
-    from _vtune_hooks.batches import leading_dimension
+    from _vtune_hooks.batches import first_shape, leading_of
 
-    assert leading_dimension(batch) == size
+    assert leading_of(first_shape(batch)) == size
 
 
 def test_an_object_that_is_no_array_is_not_asked_anything() -> None:
-    from _vtune_hooks.batches import leading_dimension
+    from _vtune_hooks.batches import first_shape
 
-    assert leading_dimension([AnswersAnything()]) == 0
+    assert first_shape([AnswersAnything()]) is None
 
 
 def keys_of(*events: tuple[str, Any]) -> list[str]:

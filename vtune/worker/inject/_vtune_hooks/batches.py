@@ -1,4 +1,4 @@
-"""How many samples a batch holds, seen from outside: the leading dimension of the first array in it."""
+"""What a batch is like, seen from outside: the shape of the first array in it, which also counts its samples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MOST_LOOKED_AT = 24
 LARGEST = 2**32 - 1
 
 
-def leading_dimension(batch: object) -> int:
-    """0 when there is none."""
+def first_shape(batch: object) -> tuple[Any, ...] | None:
+    """As the array itself tells it, never empty and never of no samples; None when there is none."""
     waiting = [batch]
     for _ in range(MOST_LOOKED_AT):
         if not waiting:
@@ -22,18 +22,25 @@ def leading_dimension(batch: object) -> int:
         elif isinstance(thing, Mapping):
             waiting.extend(reversed(list(thing.values())[:MOST_LOOKED_AT]))
         else:
-            size = _first_size(thing)
-            if size:
-                return size
-    return 0
+            shape = _shape(thing)
+            if shape is not None:
+                return shape
+    return None
 
 
-def _first_size(thing: Any) -> int:
+def leading_of(shape: tuple[Any, ...] | None) -> int:
+    """0 when there is none."""
+    return 0 if shape is None else min(int(shape[0]), LARGEST)
+
+
+def _shape(thing: Any) -> tuple[Any, ...] | None:
     # On the class: a user's object may answer any name from its own __getattr__.
     if not hasattr(type(thing), "shape"):
-        return 0
+        return None
     try:
         shape = thing.shape
-        return min(int(shape[0]), LARGEST) if len(shape) else 0
+        if not isinstance(shape, tuple):
+            shape = tuple(shape)
+        return shape if shape and shape[0] > 0 else None
     except Exception:
-        return 0
+        return None

@@ -19,6 +19,7 @@ TARGETS = {
     "torch.nn.modules.module": "module_calls",
     "torch.optim.optimizer": "steps",
     "torch.autograd": "backwards",
+    "torch.serialization": "saves",
     "torch.utils.data.dataloader": "loaders",
     "torch.utils.data._utils.worker": "loader_worker",
     "torch._dynamo.eval_frame": "compiling",

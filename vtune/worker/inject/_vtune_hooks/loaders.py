@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import passes, recorder, turning
-from _vtune_hooks.batches import LARGEST, leading_dimension
+from _vtune_hooks import ceiling, passes, recorder, turning
+from _vtune_hooks.batches import LARGEST, first_shape, leading_of
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 from _vtune_hooks.identity import place_of_caller
 from _vtune_hooks.moments import moments
@@ -189,11 +189,11 @@ def _indexing(original: Any) -> Any:
             leave_out_of_traceback(error)
             raise
         found = self.__dict__.get(passes.PASS)
-        if found is not None and found.counts:
-            samples = len(index) if type(index) in (list, tuple) else 0
+        if found is not None and (found.counts or not found.in_order):
+            samples = len(index) if found.counts and type(index) in (list, tuple) else 0
             if not found.many:
                 found.last_samples = samples
-            elif found.in_order:
+            else:
                 # The batch will be sent under this number, and delivered under it.
                 found.samples[self.__dict__.get("_send_idx", -1)] = samples
         return index
@@ -203,6 +203,7 @@ def _indexing(original: Any) -> Any:
 
 def _delivering(original: Any) -> Any:
     nesting = _nesting
+    original = ceiling.fed(original)
 
     @unseen
     @functools.wraps(original)
@@ -243,8 +244,11 @@ def _delivered(iterator: Any, batch: Any, asked: float, returned: float, depth: 
         index = state["_rcvd_idx"] - 1
         samples = found.samples.pop(index, 0)
     else:
-        index, samples = -1, 0
+        index, samples = found.taken_out_of_order(state)
     found.delivered += 1
+    shape = first_shape(batch)
+    if shape != found.seen.shape:
+        passes.tell_shape(found, shape)
     flags = 0
     if recorder.is_main_thread():
         flags = recorder.MAIN_THREAD
@@ -263,7 +267,7 @@ def _delivered(iterator: Any, batch: Any, asked: float, returned: float, depth: 
         asked,
         returned,
         0.0,
-        leading_dimension(batch),
+        leading_of(shape),
         min(samples, LARGEST),
     )
 

@@ -26,6 +26,8 @@ class _State:
         self.erased: dict[int, dict[str, int]] = {}
         # Taken at our own resets; looked through only when somebody wants to know.
         self.snapshots: dict[int, list[Any]] = {}
+        # Most that was allocated since `begin_peak`, by device, as far as it was seen.
+        self.since: dict[int, int] = {}
         self.told: dict[int, dict[str, Any]] = {}
         self.outside: dict[int, int | None] = {}
         self.looked_s = self.swept_s = self.outside_s = -1e9
@@ -90,7 +92,28 @@ def cut(index: int) -> int | None:
     stats = device.stats(index)
     _state.snapshots.setdefault(index, []).append(stats)
     device.reset_peaks(index)
+    _raise_since(index, stats)
     return _number(stats, f"{ALLOCATED}.peak")
+
+
+def begin_peak() -> None:
+    """From now on, for `peak`: whoever else resets the allocator's own meanwhile."""
+    device = _state.device
+    _state.since.clear()
+    if device is not None:
+        index = int(device.index_now())
+        if cut(index) is not None:
+            _state.since[index] = 0
+
+
+def peak() -> int | None:
+    """Most that was allocated since `begin_peak` on the device that was current then."""
+    device = _state.device
+    if device is None or device.stats is None:
+        return None
+    for index in _state.since:
+        _raise_since(index, device.stats(index))
+    return max(_state.since.values(), default=None)
 
 
 def tell(now: float, step: int, *, all_of_them: bool) -> None:
@@ -145,7 +168,13 @@ def _outside(device: Device, index: int, reserved: int | None) -> int | None:
         return None
 
 
+def _raise_since(index: int, stats: Any) -> None:
+    if index in _state.since:
+        _state.since[index] = max(_state.since[index], _number(stats, f"{ALLOCATED}.peak") or 0)
+
+
 def _keep(index: int, stats: Any) -> None:
+    _raise_since(index, stats)
     kept = _state.kept.setdefault(index, {})
     for name, value in {**_erased(index), **peaks(stats)}.items():
         kept[name] = max(value, kept.get(name, 0), _state.erased.get(index, {}).get(name, 0))

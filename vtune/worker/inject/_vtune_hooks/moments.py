@@ -52,6 +52,10 @@ class Moments:
         self._last: OptimizerSeen | None = None
         self._closing: OptimizerSeen | None = None
 
+    def look_at_no_step_closely(self) -> None:
+        """Where the steps are not those of the training as it is, and each one's time matters."""
+        self._stages.over = True
+
     def batch_is_asked(self) -> None:
         if not recorder.is_main_thread():
             return

@@ -14,6 +14,8 @@ from _vtune_hooks.identity import Keys, Place, place_of_caller
 
 # The field that carries it is 16 bits wide.
 MOST_LOADERS = 65535
+# Of one loader; batches that never look alike have no shape worth telling.
+MOST_SHAPES = 20
 # Where an iterator carries its pass: torch's own object, never pickled, and looked at at every batch.
 PASS = "_vtune_pass"
 
@@ -30,6 +32,8 @@ class LoaderSeen:
         self.number = 0
         # Effective settings when the fact was last told.
         self.last_told: dict[str, Any] | None = None
+        # Of the batch before, as its first array told it.
+        self.shape: tuple[Any, ...] | None = None
 
 
 class Pass:
@@ -55,10 +59,20 @@ class Pass:
         # An iterable data set decides by itself how much it gives: the sampler's count is a wish.
         self.counts = getattr(loader, "_dataset_kind", getattr(iterator, "_dataset_kind", None)) == 0
 
+    def taken_out_of_order(self, state: dict[str, Any]) -> tuple[int, int]:
+        """Number and samples of the batch just taken from a loader that does not keep order: what was sent and is no
+        longer on its way. −1 where that leaves a choice: workers of an iterable data set end with work undone."""
+        sent, on_their_way = state["_send_idx"], state["_task_info"]
+        gone = [index for index in self.samples if index < sent and index not in on_their_way]
+        samples = [self.samples.pop(index) for index in gone]
+        return (gone[0], samples[0]) if len(gone) == 1 else (-1, 0)
+
 
 keys = Keys()
 _seen: Attached[LoaderSeen] = Attached()
 _numbers: dict[str, int] = {}
+# What was told of each loader's batches, by its number.
+_shapes: dict[int, set[tuple[int, ...]]] = {}
 _counters = {"pass": 0, "iterator": 0}
 # Keys of the loaders that were iterated, and whether the one whose iterator was made last had been before.
 _iterated: set[str] = set()
@@ -67,8 +81,10 @@ _again = [False]
 
 def _start_afresh() -> None:
     _numbers.clear()
+    _shapes.clear()
     for seen in _seen.values():
         seen.last_told = None
+        seen.shape = None
 
 
 recorder.in_each_child.append(_start_afresh)
@@ -140,6 +156,7 @@ def tell(found: Pass, iterator: Any) -> None:
     effective = effective_of(source)
     found.many = hasattr(iterator, "_rcvd_idx")
     found.loader = _tell_loader(seen, source, effective)
+    length = _length(iterator, found)
     recorder.fact(
         "pass",
         loader=found.loader,
@@ -147,12 +164,23 @@ def tell(found: Pass, iterator: Any) -> None:
         resume=found.resume,
         begun=found.begun,
         ready=time.monotonic(),
-        length=_length(iterator, found),
+        length=length,
+        samples=_samples(iterator, length),
         worker_pids=[getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())],
         effective=effective,
         **{"pass": found.number},
     )
     keys.iterated(source)
+
+
+def tell_shape(found: Pass, shape: tuple[Any, ...] | None) -> None:
+    """Whenever it is another than that of the batch before; told once for each that the loader's batches have."""
+    found.seen.shape = shape
+    told = _shapes.setdefault(found.loader, set())
+    numbers = tuple(int(size) for size in shape or ())
+    if numbers and numbers not in told and len(told) < MOST_SHAPES:
+        told.add(numbers)
+        recorder.fact("shape", loader=found.loader, shape=numbers)
 
 
 def end(iterator: Any) -> None:
@@ -186,7 +214,7 @@ def _tell_loader(seen: LoaderSeen, loader: Any, effective: dict[str, Any]) -> in
     if number is None:
         number = _numbers[told] = min(len(_numbers), MOST_LOADERS)
         recorder.fact("loader", loader=number, **fields)
-    seen.number, seen.last_told = number, effective
+    seen.number, seen.last_told, seen.shape = number, effective, None
     return number
 
 
@@ -226,5 +254,16 @@ def _length(iterator: Any, found: Pass) -> int | None:
         return None
     try:
         return len(sampler)  # type: ignore[arg-type]
+    except Exception:
+        return None
+
+
+def _samples(iterator: Any, length: int | None) -> int | None:
+    """Of a pass of this length, whose last batch may be a smaller one or dropped."""
+    sampler = getattr(iterator, "_index_sampler", None)
+    if length is None or not hasattr(sampler, "drop_last"):
+        return None
+    try:
+        return length * sampler.batch_size if sampler.drop_last else len(sampler.sampler)  # type: ignore[union-attr]
     except Exception:
         return None

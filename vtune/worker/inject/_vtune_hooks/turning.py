@@ -10,13 +10,14 @@ from typing import Any
 
 from _vtune_hooks import recorder
 
-WORKER_KNOBS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
+WORKER_KNOBS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order")
 # What torch refuses, or ignores, without workers; and the value that means "not set".
 ONLY_WITH_WORKERS = {
     "prefetch_factor": None,
     "persistent_workers": False,
     "multiprocessing_context": None,
     "timeout": 0,
+    "in_order": True,
 }
 
 _wanted: dict[str, dict[str, Any]] | None = None
@@ -62,7 +63,7 @@ def turn(wanted: dict[str, Any], arguments: dict[str, Any]) -> tuple[dict[str, A
         else:
             left_alone["num_workers"] = reason
     without = not arguments.get("num_workers")
-    for option in ("prefetch_factor", "persistent_workers", "pin_memory"):
+    for option in ("prefetch_factor", "persistent_workers", "pin_memory", "in_order"):
         if option not in wanted:
             continue
         if without and option in ONLY_WITH_WORKERS and wanted[option] != ONLY_WITH_WORKERS[option]:

@@ -1,0 +1,200 @@
+"""What every engine keeps to: the same folder, whoever ran the trial."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Window, Workload
+from vtune.domain.machine import Machine
+from vtune.domain.progress import TuningEvent
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
+from vtune.execution.engines.engine import Engine
+from vtune.execution.engines.local import LocalEngine
+from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
+from vtune.execution.engines.simulated.surface import (
+    GIB,
+    Box,
+    Device,
+    LoaderCost,
+    Memory,
+    SampleCost,
+    StepCost,
+    Surface,
+)
+from vtune.execution.read import read_trial
+from vtune.execution.trial import Watch
+from vtune.journal.paths import TrialPaths
+from vtune.journal.trial_files import read_outcome
+
+INJECT = Path(__file__).resolve().parents[3] / "vtune" / "worker" / "inject"
+TRAINING = Path(__file__).with_name("engine_training.py")
+SURFACE = Surface(
+    name="small",
+    sample=SampleCost(cpu_s=0.001, cv=0.1),
+    loader=LoaderCost(dispatch_s=1e-4, receive_s=1e-4),
+    step=StepCost(base_s=0.002, cv=0.05),
+    box=Box(cores=4, ram_bytes=8 * GIB, shm_bytes=GIB),
+    settings={"workers": 1, "prefetch_factor": 2, "batch_size": 2},
+    startup_s=2.0,
+)
+WINDOW = Window(steps=20, max_steps=20)
+
+
+@dataclass(frozen=True)
+class Ran:
+    record: TrialRecord
+    outcome: TrialOutcome
+    folder: TrialPaths
+    told: tuple[TuningEvent, ...]
+
+
+class Run(Protocol):
+    def __call__(
+        self, settings: Mapping[str, Scalar], *, window: Window = WINDOW, limits: Limits = ..., **kind: Any
+    ) -> Ran: ...
+
+
+def simulated(settings: Mapping[str, Scalar], kind: Mapping[str, Any]) -> tuple[Engine, tuple[str, ...]]:
+    surface = SURFACE
+    if kind.get("out_of") == "vram":
+        surface = replace(surface, device=Device(vram_bytes=4 * GIB, base_bytes=3 * GIB, sample_bytes=2 * GIB))
+    if kind.get("out_of") == "ram":
+        surface = replace(surface, memory=Memory(worker_bytes=20 * GIB))
+    if "samples" in kind:
+        surface = replace(surface, samples_per_epoch=kind["samples"])
+    if "step_s" in kind:
+        surface = replace(surface, step=StepCost(base_s=kind["step_s"]))
+    return SimulatedEngine(surface), ("python", "train.py")
+
+
+def local(settings: Mapping[str, Scalar], kind: Mapping[str, Any]) -> tuple[Engine, tuple[str, ...]]:
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    flags += [f"--{name.replace('_', '-')}={value}" for name, value in kind.items()]
+    return LocalEngine(INJECT), (sys.executable, str(TRAINING), *flags)
+
+
+@pytest.fixture(params=["simulated", pytest.param("local", marks=pytest.mark.slow)])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    make: Callable[..., tuple[Engine, tuple[str, ...]]] = {"simulated": simulated, "local": local}[request.param]
+
+    def run_one(
+        settings: Mapping[str, Scalar], *, window: Window = WINDOW, limits: Limits | None = None, **kind: Any
+    ) -> Ran:
+        engine, command = make(settings, kind)
+        folder = TrialPaths(tmp_path / "trials" / "0001")
+        folder.root.mkdir(parents=True)
+        spec = TrialSpec(
+            trial=1, origin="probe", reason="a test", settings=settings, effects=(), command=command,
+            cwd=str(tmp_path), env={}, token="0123456789abcdef0123456789abcdef",
+        )  # fmt: skip
+        limits = limits or Limits()
+        experiment = Experiment(
+            study="s", workload=Workload(command=command, cwd=tmp_path), window=window, limits=limits
+        )
+        watch = Watch(
+            window=window,
+            planned=PlannedRun(),
+            ram_limit_bytes=limits.ram.bytes if limits.ram else None,
+            vram_limit=limits.vram,
+        )
+        told: list[TuningEvent] = []
+        outcome = engine.run(spec, folder, watch, told.append)
+        record = read_trial(experiment, MACHINE, spec, outcome, folder)
+        return Ran(record, outcome, folder, tuple(told))
+
+    return run_one
+
+
+MACHINE: Machine = machine_of(SURFACE)
+
+
+def test_a_trial_ends_when_its_window_is_full_and_leaves_nothing_but_its_folder(run: Run, tmp_path: Path) -> None:
+    ran = run({})
+    record = ran.record
+    assert (record.status, ran.outcome.ended_by, ran.outcome.exit_code) == (TrialStatus.COMPLETED, "window", 0)
+    assert record.measurement.steps_measured >= 20
+    assert record.measurement.samples_per_s is not None and record.measurement.samples_per_s > 10
+    assert record.measurement.rate_from == "twin"
+    assert record.measurement.ram_peak_bytes is None or record.measurement.ram_peak_bytes > 10 * 2**20
+    assert record.measurement.startup_s is not None and record.measurement.startup_s > 0.1
+    assert record.seconds == ran.outcome.seconds > 0
+    assert read_outcome(ran.folder) == ran.outcome
+    assert [path.name for path in tmp_path.iterdir()] == ["trials"]
+    assert {
+        "spec.json", "pythons.jsonl", "telemetry.jsonl", "supervisor.json", "outcome.json", "stop", "output",
+        "stdout.log", "stderr.log",
+    } <= {path.name for path in ran.folder.root.iterdir()}  # fmt: skip
+    assert len(ran.folder.step_records()) == 2  # the training's own, and its worker's
+
+
+def test_what_was_asked_is_what_the_loader_ran_with(run: Run) -> None:
+    asked = {"workers": 2, "prefetch_factor": 3, "batch_size": 4}
+    record = run(asked).record
+    assert record.status is TrialStatus.COMPLETED
+    assert {name: record.measurement.effective_settings[name] for name in asked} == asked
+    assert record.measurement.effective_batch == 4
+    assert record.measurement.worker_cost is not None and record.measurement.worker_cost.batch_s > 0.003
+
+
+def test_without_workers_the_loading_is_seen_all_the_same(run: Run) -> None:
+    record = run({"workers": 0}).record
+    assert record.status is TrialStatus.COMPLETED
+    assert record.measurement.worker_cost is None
+    assert record.measurement.data_wait_fraction is not None and record.measurement.data_wait_fraction > 0.2
+
+
+@pytest.mark.parametrize(("out_of", "status"), [("vram", TrialStatus.OUT_OF_VRAM), ("ram", TrialStatus.OUT_OF_RAM)])
+def test_a_training_that_runs_out_of_memory_is_named_by_its_last_words(
+    run: Run, out_of: str, status: TrialStatus
+) -> None:
+    ran = run({}, out_of=out_of)
+    assert (ran.record.status, ran.outcome.ended_by, ran.outcome.exit_code) == (status, "itself", 1)
+    assert ran.record.detail is not None and "memory" in ran.record.detail
+
+
+def test_a_trial_over_its_limit_is_stopped(run: Run) -> None:
+    limits = Limits(ram=Limit(bytes=20 * 2**20, text="20MiB"))
+    ran = run({}, window=Window(steps=5000, max_steps=5000), limits=limits)
+    if ran.record.measurement.ram_peak_bytes is None:
+        pytest.skip("this kernel does not tell what the processes share")
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.OUT_OF_RAM, "limit")
+    assert ran.record.detail is not None and "over the limit of" in ran.record.detail
+
+
+def test_the_trial_time_ends_a_trial_with_what_it_has(run: Run) -> None:
+    ran = run({}, window=Window(steps=5000, max_steps=5000, trial_time_s=2.0))
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.COMPLETED, "trial_time")
+    assert ran.record.detail is not None and "ended by the trial time of 2 s" in ran.record.detail
+
+
+def test_too_few_steps_in_the_trial_time_are_no_answer(run: Run) -> None:
+    ran = run({}, window=Window(trial_time_s=1.5), step_s=0.6)
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.TIMED_OUT, "trial_time")
+
+
+def test_a_training_that_does_not_start_in_time_is_not_observed(run: Run) -> None:
+    ran = run({}, window=Window(startup_time_s=0.2))
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.NOT_OBSERVED, "startup_time")
+
+
+def test_a_training_that_is_over_first_ends_by_itself(run: Run) -> None:
+    ran = run({}, window=Window(steps=500, max_steps=500), samples=120)
+    assert (ran.record.status, ran.outcome.ended_by, ran.outcome.exit_code) == (TrialStatus.COMPLETED, "itself", 0)
+
+
+def test_one_that_is_over_after_a_few_steps_is_too_short(run: Run) -> None:
+    ran = run({}, samples=10)
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.TOO_SHORT, "itself")
+
+
+def test_whoever_watches_is_told_how_far_it_came(run: Run) -> None:
+    ran = run({}, window=Window(steps=300, max_steps=300))
+    assert ran.told

@@ -1,0 +1,63 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from support.records import a_record
+from vtune.analysis.costs import Costs
+from vtune.analysis.tail import pooled, slow_of, together, with_tail
+from vtune.analysis.twin import SlowShare
+from vtune.domain.record import Measurement, WorkerCost
+
+
+def costs(load_s: np.ndarray, workers: int = 8) -> Costs:
+    rows = len(load_s)
+    return Costs(
+        workers=workers, prefetch=2, samples_per_batch=1.0, load_s=load_s, cpu_s=load_s / 2, dispatch_s=np.zeros(rows),
+        own_s=np.full(rows, 0.01), others_s=np.zeros(rows), delivery_s=np.zeros(rows),
+        waited=np.ones(rows, bool), kind=np.zeros(rows, int),
+        pattern=np.zeros(1, int),
+    )  # fmt: skip
+
+
+EVEN = np.random.default_rng(0).gamma(100, 0.01, 80)
+WITH_SLOW = np.append(EVEN, [9.0, 12.0])
+RATED = Measurement(samples_per_s=8.0)
+
+
+def test_slow_is_told_in_medians() -> None:
+    assert slow_of(EVEN) == ()
+    assert slow_of(WITH_SLOW) == pytest.approx((9.0, 12.0), rel=0.05)
+    assert slow_of(np.zeros(3)) == ()
+
+
+def test_trials_with_batches_of_the_same_size_are_pooled() -> None:
+    def trial(batch_size: int, slow: tuple[float, ...]) -> object:
+        record = a_record()
+        cost = WorkerCost(batch_s=1.0, cpu_fraction=None, batches=100, slow=slow)
+        measured = replace(
+            record.measurement, worker_cost=cost, effective_settings={"workers": 4, "batch_size": batch_size}
+        )
+        return replace(record, measurement=measured)
+
+    found = pooled([trial(2, (8.0,)), trial(4, (9.0, 9.0)), trial(2, ()), a_record()], 2)  # type: ignore[list-item]
+    assert found == SlowShare(batches=200, ratios=(8.0,))
+    assert together(found, WITH_SLOW).batches == 282 and len(together(found, WITH_SLOW).ratios) == 3
+
+
+def test_no_slow_batch_is_no_proof_that_there_is_none() -> None:
+    found = with_tail(RATED, costs(EVEN), SlowShare(batches=220, ratios=())).tail
+    assert found is not None and (found.batches, found.slow, found.matters) == (300, 0, False)
+    assert found.share_at_most == pytest.approx(0.01)
+    # One batch in a hundred that takes ten times as long costs eight workers more than its tenth of the time.
+    assert found.samples_per_s_at_worst is not None and 5.0 < found.samples_per_s_at_worst < 0.9 * 8
+
+
+def test_slow_batches_that_were_seen_are_counted_and_said_to_matter() -> None:
+    found = with_tail(RATED, costs(WITH_SLOW), None).tail
+    assert found is not None and (found.slow, found.matters) == (2, True)
+    assert found.share_at_most is None and found.samples_per_s_at_worst is None
+
+
+def test_without_workers_there_is_no_queue_to_hold_up() -> None:
+    assert with_tail(RATED, costs(EVEN, workers=0), None).tail is None

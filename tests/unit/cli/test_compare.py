@@ -1,0 +1,201 @@
+"""`vtune compare` over studies and result files as vtune writes them; nothing here starts a training."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.studies import a_failure, a_trial, write_study
+from vtune.cli.main import run
+from vtune.domain.machine import Machine
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import RaceLeg
+from vtune.journal.files import dump_json, to_json
+from vtune.journal.records import record_to_json
+
+FOUR = {"workers": 4}
+HERE = Machine(host="here", kernel="6", cpu_model="some", cores=2.0, ram_bytes=2**34, shm_bytes=2**30)
+
+Compare = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def compare(capsys: pytest.CaptureFixture[str]) -> Compare:
+    def compare(*arguments: str) -> tuple[int, str, str]:
+        code = run(["compare", *arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return compare
+
+
+def a_study(results: Path, *records: TrialRecord, name: str = "demo", machine: Machine = HERE) -> Path:
+    paths = write_study(results, *records, name=name)
+    dump_json(paths.machine, machine)
+    return paths.root
+
+
+def probed(path: Path, record: TrialRecord, machine: Machine | None = HERE) -> str:
+    told = {"study": "ci", "trial": record_to_json(record), "verdict": "v", "why": [], "next": [], "headroom": None}
+    path.write_text(json.dumps({**told, **({"machine": to_json(machine)} if machine else {})}))
+    return str(path)
+
+
+def test_two_trials_of_the_study_used_last(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
+    code, out, err = compare("1", "2")
+    assert code == 0 and "B is faster: 3.1×" in out and "1 in A, 4 in B" in out
+    assert "trials of study demo in results, the one used last" in err and compare("1", "2", "--quiet")[2] == ""
+    code, out, _ = compare("2", "1")
+    assert code == 0 and "B is slower: 0.32×" in out
+
+
+def test_json_is_one_object_as_documented(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 9.9, asked=FOUR), a_trial(3, 10.1))
+    code, out, _ = compare("1", "2", "--json", "--fail-if-slower", "20%")
+    told = json.loads(out)
+    assert set(told) == {
+        "a", "b", "ratio", "ratio_ci95", "verdict", "resolvable", "compared_by", "paired_rounds", "differing",
+        "fail_if_slower", "could_be_seen", "against_it", "notes", "race", "exit_code",
+    }  # fmt: skip
+    assert code == told["exit_code"] == 0 and told["verdict"] == "tie" and told["could_be_seen"] is True
+    assert told["a"]["launches"] == [1, 3] and told["a"]["machine"]["host"] == "here" and not told["a"]["chosen"]
+    assert told["ratio_ci95"][0] < told["ratio"] < told["ratio_ci95"][1] and told["fail_if_slower"] == 0.2
+    assert told["differing"] == {"workers": {"a": 1, "b": 4}}
+
+
+def test_a_study_stands_for_the_trial_that_it_would_choose(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR), name="before")
+    folder = a_study(results, a_trial(1, 10.0), a_trial(2, 26.0, asked=FOUR), name="after")
+    code, out, _ = compare("before", "after", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["verdict"] == "slower"
+    assert (told["a"]["trial"], told["a"]["chosen"]) == (2, True) and told["ratio"] == pytest.approx(26 / 31)
+    assert json.loads(compare("before:2", str(folder), "--json")[1])["ratio"] == pytest.approx(26 / 31)
+    assert json.loads(compare("before:1", f"{folder}:1", "--json")[1])["verdict"] == "tie"
+    assert "its settings" not in out and any("settings are the same" in note for note in told["notes"])
+
+
+def test_the_gate_fails_by_what_is_shown_and_passes_by_what_is_not(results: Path, compare: Compare) -> None:
+    records = [a_trial(1, 10.0), a_trial(2, 8.5, asked=FOUR), a_trial(3, 9.8, asked={"workers": 2})]
+    a_study(results, *records)
+    code, out, _ = compare("1", "2", "--fail-if-slower", "3%")
+    assert code == 1 and "gate: no" in out and "15 %" in out
+    assert compare("1", "2")[0] == 0 and compare("2", "1", "--fail-if-slower", "3%")[0] == 0
+    code, out, err = compare("1", "3", "--fail-if-slower", "3%", "--quiet")
+    assert code == 0 and "could not have been seen" in err and "--race" in err and "BLIND" in out
+    assert compare("1", "1", "--fail-if-slower", "10%", "--quiet")[2] == ""
+
+
+def test_files_of_probe_and_report_are_compared(results: Path, compare: Compare, capsys: Any) -> None:
+    results.parent.mkdir(exist_ok=True)
+    before = probed(results.parent / "before.json", a_trial(1, 10.0))
+    after = probed(results.parent / "after.json", a_trial(1, 8.0))
+    code, out, _ = compare(before, after, "--fail-if-slower", "3%", "--json")
+    assert code == 1 and json.loads(out)["exit_code"] == 1 and json.loads(out)["a"]["launches"] == [1]
+    a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
+    assert run(["report", "--json"]) == 0
+    report = results.parent / "report.json"
+    report.write_text(capsys.readouterr().out)
+    told = json.loads(compare("2", str(report), "--json")[1])
+    assert told["verdict"] == "tie" and told["b"]["chosen"] and told["b"]["machine"]["host"] == "here"
+
+
+def test_another_machine_is_refused_and_by_force_the_reason_stays(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0))
+    there = replace(HERE, host="there", gpu_driver="570.1")
+    other = probed(results.parent / "other.json", a_trial(1, 20.0), there)
+    code, out, err = compare("1", other)
+    assert code == 2 and out == "" and "host here and there" in err and "gpu_driver" in err and "--force" in err
+    refused = json.loads(compare("1", other, "--json")[1])
+    assert set(refused) == {"error", "hint", "exit_code"}
+    code, out, err = compare("1", other, "--force")
+    assert code == 0 and "host here and there" in out and "by force" in err and "B is faster" in out
+    nobody = probed(results.parent / "nobody.json", a_trial(1, 20.0), None)
+    code, out, _ = compare("1", nobody, "--json")
+    assert code == 0 and any("which machine" in note and "not known" in note for note in json.loads(out)["notes"])
+
+
+def test_cold_against_warm_is_refused(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0, measured={"cache": "cold"}), a_trial(2, 20.0, measured={"cache": "warm"}))
+    code, _, err = compare("1", "2")
+    assert code == 2 and "cold" in err and "different questions" in err
+    assert compare("1", "2", "--force")[0] == 0
+
+
+def test_a_failed_trial_is_refused_and_one_without_a_rate_even_by_force(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_failure(2), a_trial(3, 9.0, status="hung", detail="no step for 120 s"))
+    code, _, err = compare("1", "3")
+    assert code == 2 and "did not complete (hung)" in err
+    assert compare("1", "3", "--force")[0] == 0
+    assert compare("1", "2", "--force")[0] == 2
+
+
+def test_different_batches_and_a_missing_whole_run_are_told(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0, batch=2), a_trial(2, 11.0, batch=4, whole=False))
+    notes = " ".join(json.loads(compare("1", "2", "--json")[1])["notes"])
+    assert "effective batch is 2 in A and 4 in B" in notes and "steady rate" in notes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["1", "9"], "has no trial 9"),
+        (["1", "9"], "trials 1, 2"),
+        (["demo:1", "dmeo:2"], "studies in results: demo"),
+        (["1", "nothing.json"], "no trial, no study and no file"),
+        (["1", "empty.json"], "cannot be read"),
+        (["1", "list.json"], "no result of vtune"),
+        (["1", "error.json"], "it broke"),
+        (["1", "2", "--fail-if-slower", "3"], "must be a share like 3%"),
+        (["1", "2", "--fail-if-slower", "0%"], "must be a share like 3%"),
+        (["1", "2", "--rounds", "4"], "without --race"),
+        (["1", "2", "--race", "--rounds", "1"], "at least 2"),
+        (["1", "2", "--race", "--rounds", "x"], "--rounds must be a whole number"),
+        (["1", "1", "--race"], "nothing to race"),
+        (["1", "other:1", "--race"], "of one study"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_exists(
+    results: Path, compare: Compare, arguments: list[str], said: str
+) -> None:
+    a_study(results, a_trial(1, 10.0), name="other")
+    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR))
+    for name, text in (("empty", ""), ("list", "[1]"), ("error", '{"error": "it broke", "hint": null}')):
+        (results.parent / f"{name}.json").write_text(text)
+    code, out, err = compare(*arguments)
+    assert code == 2 and out == "" and said in err and "hint:" in err
+
+
+def test_a_dry_race_says_how_many_launches_and_how_long(results: Path, compare: Compare) -> None:
+    folder = a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR))
+    code, out, _ = compare("1", "2", "--race", "--rounds", "4", "--dry-run")
+    assert code == 0 and "4 to 8 launches of about 34.1 s" in out and "nothing was started" in out
+    told = json.loads(compare("1", "2", "--race", "--dry-run", "--json")[1])
+    assert told["launches"] == 16 and told["at_most_s"] == pytest.approx(16 * 34.1)
+    assert told["settings"] == {"a": {}, "b": FOUR} and not (folder / "trials").exists()
+
+
+def test_rounds_of_a_race_in_the_journal_are_compared_in_pairs(results: Path, compare: Compare) -> None:
+    rows = [(10.0, 10.6), (9.0, 9.5), (8.0, 8.5), (7.0, 7.4), (6.5, 6.9), (6.2, 6.55)]
+    legs = [
+        replace(
+            a_trial(10 + 2 * at + c, rate, asked=FOUR if c else {}),
+            race=RaceLeg(id="r", round=at + 1, contestant=c, contestants=2, rounds=8),
+        )
+        for at, row in enumerate(rows)
+        for c, rate in enumerate(row)
+    ]
+    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs)
+    told = json.loads(compare("1", "2", "--json")[1])
+    assert told["verdict"] == "faster" and told["paired_rounds"] == 6
+    assert told["ratio"] == pytest.approx(1.06, abs=0.004) and told["resolvable"] < 0.05

@@ -1,0 +1,55 @@
+from dataclasses import replace
+
+from support.records import a_record
+from vtune.domain.experiment import Window
+from vtune.domain.record import WorkerCost
+from vtune.execution.stopping import has_seen_enough
+
+SURE = replace(
+    a_record().measurement,
+    steps_measured=50,
+    samples_per_s=100.0,
+    samples_per_s_ci95=(96.0, 104.0),
+    rate_from="twin",
+    data_wait_fraction=0.01,
+    worker_cost=WorkerCost(batch_s=0.1, cpu_fraction=0.5, batches=50),
+)
+WINDOW = Window(steps=50, max_steps=100)
+
+
+def test_a_narrow_interval_ends_the_window_at_its_least() -> None:
+    assert has_seen_enough(SURE, WINDOW)
+    assert not has_seen_enough(replace(SURE, steps_measured=49), WINDOW)
+
+
+def test_a_wide_interval_goes_on_to_the_most() -> None:
+    wide = replace(SURE, samples_per_s_ci95=(90.0, 110.0))
+    assert not has_seen_enough(wide, WINDOW)
+    assert has_seen_enough(replace(wide, steps_measured=100), WINDOW)
+
+
+def test_precise_asks_for_less_than_what_is_usually_enough() -> None:
+    assert not has_seen_enough(SURE, replace(WINDOW, max_steps=300, narrow=0.036))
+
+
+def test_workers_that_made_one_batch_each_are_not_known_yet() -> None:
+    many = replace(SURE, effective_settings={"workers": 32})
+    assert not has_seen_enough(many, WINDOW)
+
+
+def test_where_only_the_trainings_side_is_seen_the_window_is_longer() -> None:
+    blind = replace(SURE, rate_from="batch_means")
+    assert not has_seen_enough(blind, WINDOW)
+    assert has_seen_enough(replace(blind, steps_measured=100), WINDOW)
+
+
+def test_steps_that_no_loader_feeds_would_not_tell_more() -> None:
+    assert has_seen_enough(replace(SURE, samples_per_s=None), WINDOW)
+
+
+def test_a_training_that_waits_for_its_loader_is_watched_until_a_slow_batch_would_have_shown() -> None:
+    waiting = replace(SURE, data_wait_fraction=0.5)
+    assert not has_seen_enough(waiting, WINDOW)
+    assert has_seen_enough(waiting, WINDOW, batches_known=60)
+    seen = replace(waiting, worker_cost=WorkerCost(batch_s=0.1, cpu_fraction=0.5, batches=100))
+    assert has_seen_enough(seen, WINDOW)

@@ -1,0 +1,191 @@
+"""What a run pays around its steps: its start, the beginning of each epoch, its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from vtune.analysis.cold_start import gained_s
+from vtune.analysis.costs import Costs
+from vtune.analysis.pauses import Stop, pauses_of, stops_of
+from vtune.analysis.roles import Roles
+from vtune.analysis.window import StepWindow, epochs_are_short, samples_of
+from vtune.domain.events import BatchLoaded, Fact
+from vtune.domain.record import Measurement, Pause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Seconds beyond what the samples take at the steady rate."""
+
+    # From the start of the process until the steps are measured; None where the start is not known.
+    once_s: float | None = None
+    # Epochs that began meanwhile: they are paid for.
+    epochs_begun: int = 1
+    # At the beginning of each further epoch.
+    restart_s: float = 0.0
+    # Where an epoch's end was seen: the same, and the part of it spent waiting for the new epoch's first batch.
+    seen_restart_s: float | None = None
+    seen_wait_s: float | None = None
+    # After the run's last step.
+    at_end_s: float = 0.0
+    pauses: tuple[Pause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """Of one batch, in the steady part."""
+
+    workers: int
+    # A worker's time for it (the training's own, without workers), and the training's.
+    load_s: float
+    own_s: float
+    # From one to the next.
+    period_s: float
+    # Of the epoch; None where its length is not known.
+    batches: int | None
+    costs: Costs | None
+
+    @property
+    def starved_s(self) -> float:
+        """By how much longer the workers take for a batch than the training."""
+        return max(0.0, self.load_s / self.workers - self.own_s) if self.workers else 0.0
+
+    def cold_start_s(self, first_s: float) -> float:
+        """What an epoch's beginning costs whose first batch is there after `first_s`, with an empty queue."""
+        if not self.workers:
+            return max(0.0, first_s - self.load_s)
+        gained = gained_s(self.costs, self.batches) if self.costs is not None else None
+        if gained is None:
+            # Without the costs of each batch: those of the last round come together, and all but one are for free.
+            last_round = self.workers if self.batches is None else (self.batches - 1) % self.workers + 1
+            gained = last_round * self.starved_s
+        return max(0.0, first_s - gained)
+
+
+def around_steps(
+    measured: Measurement,
+    roles: Roles,
+    windows: Sequence[StepWindow],
+    regular: Sequence[StepWindow],
+    *,
+    loaded: Sequence[BatchLoaded],
+    facts: Sequence[Fact],
+    started_s: float | None,
+    samples_per_epoch: int | None,
+    costs: Costs | None,
+) -> Around:
+    """`measured` has its rate and its costs; None of that is known without them."""
+    pace = _pace(measured, roles, regular, samples_per_epoch, costs)
+    if pace is None:
+        return Around()
+    begin_s = regular[0].started_s
+    stops = stops_of(roles, loaded, facts)
+    pauses = pauses_of(stops, windows, begin_s)
+    once_s = _once_s(pace, roles, loaded, begin_s, started_s) if started_s is not None else None
+    if epochs_are_short(roles):
+        return Around(once_s=once_s, pauses=pauses)
+    boundaries = [window for window in windows if window.boundary]
+    # What a run pays beside its rate and its restarts: a validation that was seen before the first step only.
+    extra_s = sum(pause.seconds for pause in pauses if not pause.counted)
+    if not boundaries:
+        return Around(
+            once_s=once_s, restart_s=_unseen_restart_s(measured, roles, pace) + extra_s, at_end_s=extra_s, pauses=pauses
+        )
+    on_device = measured.device_step_s is not None
+    gaps = [_gap_s(window, roles, pace, regular, on_device=on_device) for window in boundaries]
+    restart_s = pace.cold_start_s(fmean(gap for gap, _ in gaps))
+    return Around(
+        once_s=once_s,
+        epochs_begun=1 + sum(window.ended_s <= begin_s for window in boundaries),
+        restart_s=restart_s,
+        seen_restart_s=restart_s,
+        seen_wait_s=min(restart_s, fmean(max(0.0, wait - pace.period_s + pace.own_s) for _, wait in gaps)),
+        at_end_s=_at_end_s(stops, boundaries),
+        pauses=pauses,
+    )
+
+
+def _pace(
+    measured: Measurement,
+    roles: Roles,
+    regular: Sequence[StepWindow],
+    samples_per_epoch: int | None,
+    costs: Costs | None,
+) -> _Pace | None:
+    batches = [batch for window in regular for batch in window.batches]
+    samples, rate = sum(map(samples_of, batches)), measured.samples_per_s
+    if not samples or rate is None or rate <= 0:
+        return None
+    by_batch = samples / len(batches) * len(roles.ranks)
+    period_s = by_batch / rate
+    own_s = by_batch / measured.compute_samples_per_s if measured.compute_samples_per_s else period_s
+    if measured.training_cost is not None:
+        own_s = measured.training_cost.batch_s + (measured.training_cost.delivery_s or 0.0)
+    load_s = sum(window.wait_s for window in regular) / len(batches)
+    if roles.workers:
+        cost = measured.worker_cost
+        load_s = roles.workers * period_s if cost is None else cost.batch_s + (cost.dispatch_s or 0.0)
+        if cost is None:
+            own_s = max(own_s, period_s)  # nobody knows which of the two waits for the other
+    return _Pace(
+        workers=roles.workers,
+        load_s=load_s,
+        own_s=own_s,
+        period_s=period_s,
+        batches=None if samples_per_epoch is None else max(1, round(samples_per_epoch / by_batch)),
+        costs=costs,
+    )
+
+
+def _once_s(pace: _Pace, roles: Roles, loaded: Sequence[BatchLoaded], begin_s: float, started_s: float) -> float:
+    """All until the first step that is measured, but for what its batches, and those that lie ready, are worth."""
+    used = sum(batch.returned_s <= begin_s for batch in roles.batches)
+    made = sum(load.finished_s <= begin_s for load in roles.own_loads(loaded))
+    ready = min(max(0, made - used), roles.stock)
+    return max(0.0, begin_s - started_s - used * pace.period_s - ready * pace.starved_s)
+
+
+def _unseen_restart_s(measured: Measurement, roles: Roles, pace: _Pace) -> float:
+    """Bounded by a fresh iterator's first batch; persistent workers only have to fill the queue again."""
+    longest = max(Counter(batch.pass_number for batch in roles.batches).values(), default=0)
+    # An epoch of so many iterations went by within one walk over the loader.
+    goes_on = pace.batches is not None and longest > pace.batches
+    if not pace.workers or goes_on:
+        return 0.0
+    if measured.effective_settings.get("persistent_workers"):
+        delivery_s = (measured.training_cost.delivery_s or 0.0) if measured.training_cost is not None else 0.0
+        return pace.cold_start_s(pace.load_s + delivery_s)
+    return pace.cold_start_s(measured.first_batch_s or 0.0)
+
+
+def _gap_s(
+    window: StepWindow, roles: Roles, pace: _Pace, regular: Sequence[StepWindow], *, on_device: bool
+) -> tuple[float, float]:
+    """From the last step of an epoch to the next one's first batch; and the part of it spent waiting for that."""
+    before = next((b for b in reversed(roles.batches) if b.returned_s <= window.started_s), None)
+    old = before.pass_number if before is not None else None
+    # Passes in between were walked without a step: part of the gap.
+    new = [batch for batch in window.batches if batch.pass_number == window.batches[-1].pass_number != old]
+    if not new or not new[0].main_thread:
+        # It was fetched by somebody else, perhaps long before.
+        return max(0.0, window.duration_s - fmean(w.duration_s for w in regular)) + pace.load_s, 0.0
+    first = new[0]
+    begun = next((p.begun_s for p in roles.passes if p.number == first.pass_number), None)
+    asked = first.asked_s if begun is None else min(begun, first.asked_s)
+    # Batches of the old epoch after its last step: their gradients are dropped, or go into the next step.
+    late = sum(batch.pass_number == old for batch in window.batches)
+    gap_s = first.returned_s - window.started_s - late * pace.period_s
+    if on_device and not pace.starved_s:
+        # Work that an asynchronous device still has to do is waited for in the first step.
+        usual = [w.ended_s - w.batches[0].returned_s for w in regular if w.batches]
+        gap_s += max(0.0, window.ended_s - first.returned_s - fmean(usual)) if usual else 0.0
+    return max(0.0, gap_s), first.returned_s - max(window.started_s, asked)
+
+
+def _at_end_s(stops: Sequence[Stop], boundaries: Sequence[StepWindow]) -> float:
+    """The last epoch, too, ends with a validation and a checkpoint, where the others do."""
+    numbers = {window.number for window in boundaries}
+    return sum(stop.seconds for stop in stops if stop.step in numbers) / len(boundaries)

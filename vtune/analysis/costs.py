@@ -1,0 +1,271 @@
+"""What each batch of a window took, on either side of the loader: the rows that the twin draws from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtune.analysis.period import every_nth
+from vtune.analysis.roles import Roles
+from vtune.analysis.window import StepWindow, samples_of
+from vtune.domain.events import BatchDelivered, BatchLoaded
+
+Array = NDArray[np.float64]
+
+# As many batches of workers as make a mean; with fewer since the start-up, those before it count, too.
+ENOUGH_LOADS = 20
+LOADS_BY_WORKER = 3
+# A main process that usually takes less than this share of its device's time runs ahead of it.
+AHEAD = 0.8
+# Fewer rows than this say nothing.
+LEAST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds, one row a batch. The workers' rows and the training's are of the same window, not side by side."""
+
+    workers: int
+    prefetch: int
+    in_order: bool = True
+    samples_per_batch: float
+
+    # A worker's time from having the index to the finished batch; the part of it on a core.
+    load_s: Array
+    cpu_s: Array
+    # From having nothing to do, with work ordered, to the start on it.
+    dispatch_s: Array
+
+    # From a batch's being there to asking for the next one.
+    own_s: Array
+    # The part of it spent waiting for other loaders.
+    others_s: Array
+    # From the later of its being finished and asked for to its being there. What the training waits for comes through
+    # a pipe and wakes it; what lay ready was taken out of the pipe long ago.
+    delivery_s: Array
+    waited: NDArray[np.bool_]
+    # Batches of a kind stand in for each other; the pattern is the order in which kinds come, over and over.
+    kind: NDArray[np.int_]
+    pattern: NDArray[np.int_]
+    # The part of it after which the next batch is asked for already: the training runs ahead of its device, and loading
+    # goes on beside it. None where both are over at once.
+    launch_s: Array | None = None
+    # Of work that only every n-th step does, and what it adds to such a step.
+    period_steps: int | None = None
+    period_extra_s: float | None = None
+
+    @property
+    def mean_own_s(self) -> float:
+        return self._mean(self.own_s)
+
+    @property
+    def mean_others_s(self) -> float:
+        return self._mean(self.others_s)
+
+    def _mean(self, values: Array) -> float:
+        """Over whole periods, whatever part of one the window ended in."""
+        by_kind = {one: float(values[self.kind == one].mean()) for one in np.unique(self.pattern)}
+        return float(np.mean([by_kind[one] for one in self.pattern]))
+
+
+def costs_of(
+    roles: Roles,
+    loaded: Sequence[BatchLoaded],
+    regular: Sequence[StepWindow],
+    *,
+    device_s: Mapping[int, float] | None = None,
+) -> Costs | None:
+    """None where one side of the loader was not seen. `device_s`: the device's own time of a step, by its number."""
+    if not regular or not all(batch.main_thread for window in regular for batch in window.batches):
+        return None
+    training = _on_device(_training_rows(roles, regular), device_s or {})
+    if len(training) < LEAST_ROWS:
+        return None
+    by_batch = _loads(roles, loaded)
+    if roles.workers:
+        worked = _worker_rows(roles, by_batch, begin_s=regular[0].started_s)
+        if worked is None:
+            return None
+        load, cpu, dispatch = worked
+        delivery = [_delivery(row.batch, by_batch) for row in training]
+        waited = [_was_waited_for(row.batch, by_batch) for row in training]
+    else:
+        load = np.asarray([row.batch.returned_s - row.batch.asked_s for row in training])
+        cpu, dispatch = np.full(len(load), np.nan), np.zeros(len(load))
+        delivery, waited = [0.0] * len(training), [True] * len(training)
+    kinds = _kinds(training)
+    prefetch = roles.settings.get("prefetch_factor")
+    return Costs(
+        workers=roles.workers,
+        prefetch=prefetch if isinstance(prefetch, int) else 2,
+        in_order=roles.settings.get("in_order") is not False,
+        samples_per_batch=float(np.mean([samples_of(row.batch) for row in training])),
+        load_s=load,
+        cpu_s=cpu,
+        dispatch_s=dispatch,
+        own_s=np.asarray([row.own_s for row in training]),
+        launch_s=np.asarray([row.launch_s for row in training]) if training[0].launch_s is not None else None,
+        others_s=np.asarray([row.others_s for row in training]),
+        delivery_s=np.asarray(_known(delivery)),
+        waited=np.asarray(waited),
+        kind=kinds.kind,
+        pattern=kinds.pattern,
+        period_steps=kinds.period_steps,
+        period_extra_s=kinds.period_extra_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    batch: BatchDelivered
+    own_s: float
+    others_s: float
+    # What the main process takes of that, where it runs ahead of its device.
+    launch_s: float | None = None
+    # Its step, its place in it, and how many batches that step took.
+    step: int
+    place: int
+    of: int
+
+
+def _training_rows(roles: Roles, regular: Sequence[StepWindow]) -> list[_Row]:
+    asked_next = {
+        (before.pass_number, before.returned_s): after.asked_s
+        for before, after in pairwise(roles.batches)
+        if before.pass_number == after.pass_number
+    }
+    rows = []
+    for window in regular:
+        for place, batch in enumerate(window.batches):
+            ended_s = asked_next.get((batch.pass_number, batch.returned_s))
+            if ended_s is None:
+                continue  # the epoch's last batch, or the trial's
+            others = sum(
+                max(0.0, min(other.returned_s, ended_s) - max(other.asked_s, batch.returned_s))
+                for other in window.other_batches
+                if other.main_thread
+            )
+            rows.append(
+                _Row(
+                    batch=batch,
+                    own_s=ended_s - batch.returned_s,
+                    others_s=others,
+                    step=window.number,
+                    place=place,
+                    of=len(window.batches),
+                )
+            )
+    return rows
+
+
+def _on_device(rows: Sequence[_Row], device_s: Mapping[int, float]) -> list[_Row]:
+    """A main process that runs ahead of its device is done with a step before the step is, and now and then waits for
+    all of them at once. Its time is then the device's, with what it takes beyond that spread over all steps."""
+    known = [row for row in rows if row.step in device_s]
+    own_s: dict[int, float] = defaultdict(float)
+    for row in known:
+        own_s[row.step] += row.own_s
+    if len(own_s) < LEAST_ROWS:
+        return list(rows)
+    if float(np.median([own_s[step] / device_s[step] for step in own_s if device_s[step] > 0])) > AHEAD:
+        return list(rows)
+    beyond = max(1.0, sum(own_s.values()) / sum(device_s[step] for step in own_s))
+
+    def on_device(row: _Row) -> _Row:
+        took_s = beyond * device_s[row.step] / row.of
+        return replace(row, own_s=took_s, launch_s=min(row.own_s, took_s))
+
+    return [on_device(row) for row in known]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kinds:
+    kind: NDArray[np.int_]
+    pattern: NDArray[np.int_]
+    period_steps: int | None = None
+    period_extra_s: float | None = None
+
+
+def _kinds(rows: Sequence[_Row]) -> _Kinds:
+    """By place in the step, where each takes as many batches; and apart, what only every n-th step does."""
+    sizes = {row.of for row in rows}
+    size = sizes.pop() if len(sizes) == 1 else 1
+    places = np.asarray([row.place if size > 1 else 0 for row in rows])
+    by_place = _Kinds(kind=places, pattern=np.arange(size))
+    steps = np.asarray([row.step for row in rows])
+    steps -= steps.min()
+    own = np.bincount(steps, weights=[row.own_s for row in rows]).astype(np.float64)
+    # Steps that are not among the rows (the end of an epoch) keep their place.
+    own[own == 0] = np.median(own[own > 0]) if (own > 0).any() else 0.0
+    found = every_nth(own)
+    if found is None:
+        return by_place
+    period, phase = found
+    kind = places + size * ((steps % period) == phase)
+    pattern = np.concatenate([np.arange(size) + size * (step == phase) for step in range(period)])
+    if set(np.unique(pattern)) - set(np.unique(kind)):
+        return by_place
+    extra = own[phase::period].mean() - np.delete(own, np.s_[phase::period]).mean()
+    return _Kinds(kind=kind, pattern=pattern, period_steps=period, period_extra_s=float(extra))
+
+
+def _loads(roles: Roles, loaded: Iterable[BatchLoaded]) -> dict[tuple[int, int], BatchLoaded]:
+    """By pass and number. Persistent workers serve several passes, and count how often they were resumed."""
+    passes = {(pid, one.resume): one.number for one in roles.passes for pid in one.worker_pids}
+    return {
+        (number, load.index): load for load in loaded if (number := passes.get((load.pid, load.resume))) is not None
+    }
+
+
+def _worker_rows(
+    roles: Roles, by_batch: Mapping[tuple[int, int], BatchLoaded], *, begin_s: float
+) -> tuple[Array, Array, Array] | None:
+    """Of delivered batches only: to take what happens to be finished at the end would leave out the slow ones."""
+    there = {(batch.pass_number, batch.index): batch.returned_s for batch in roles.batches}
+    by_worker: dict[tuple[int, int], list[tuple[tuple[int, int], BatchLoaded]]] = defaultdict(list)
+    for key, load in sorted(by_batch.items()):
+        by_worker[key[0], load.pid].append((key, load))
+    prefetch = roles.settings.get("prefetch_factor")
+    ahead = prefetch if isinstance(prefetch, int) else 2
+    rows: list[tuple[float, float, float, float]] = []
+    met: set[int] = set()
+    for (_, pid), own in sorted(by_worker.items()):
+        for n, (key, load) in enumerate(own):
+            # A worker's first batch pays for imports and open files, and all workers start at once.
+            first = n == 0 and pid not in met
+            if first or key not in there:
+                continue
+            free_s = own[n - 1][1].finished_s if n else load.started_s
+            ordered_s = there.get(own[n - ahead][0], free_s) if n >= ahead else free_s
+            took = load.finished_s - load.started_s
+            rows.append((load.started_s, took, load.cpu_s, max(0.0, load.started_s - max(free_s, ordered_s))))
+        met.add(pid)
+    since = [row for row in rows if row[0] >= begin_s]
+    if len(since) < max(ENOUGH_LOADS, LOADS_BY_WORKER * roles.workers):
+        since = rows
+    if len(since) < LEAST_ROWS:
+        return None
+    table = np.asarray(sorted(since))
+    return table[:, 1], table[:, 2], table[:, 3]
+
+
+def _delivery(batch: BatchDelivered, by_batch: Mapping[tuple[int, int], BatchLoaded]) -> float | None:
+    load = by_batch.get((batch.pass_number, batch.index))
+    return None if load is None else max(0.0, batch.returned_s - max(load.finished_s, batch.asked_s))
+
+
+def _was_waited_for(batch: BatchDelivered, by_batch: Mapping[tuple[int, int], BatchLoaded]) -> bool:
+    load = by_batch.get((batch.pass_number, batch.index))
+    return load is not None and load.finished_s > batch.asked_s
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    """A missing one is as large as the others usually are."""
+    seen = [value for value in values if value is not None]
+    usual = float(np.median(seen)) if seen else 0.0
+    return [usual if value is None else value for value in values]

@@ -1,0 +1,79 @@
+"""Why each trial that was not chosen was not, in a sentence with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from vtune.analysis.comparable import same_cache, settings_of
+from vtune.analysis.fit import needs_text
+from vtune.analysis.race import DELTA
+from vtune.domain.choice import Excess, Lost, LostFor, Ratio
+from vtune.domain.numbers import times
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
+
+
+class Compared:
+    """What the reasons for losing are told from."""
+
+    def __init__(
+        self,
+        best: TrialRecord | None,
+        baseline: TrialRecord | None,
+        tie: Sequence[TrialRecord],
+        short: Collection[int],
+        ratios: Mapping[int, Ratio],
+        over: Mapping[int, tuple[Excess, ...]],
+    ) -> None:
+        self.best, self.baseline, self.ratios, self.over = best, baseline, ratios, over
+        self.tie = {record.trial for record in tie}
+        self.short = short
+
+
+def lost_because(record: TrialRecord, seen: Compared) -> Lost:
+    reason, why = _why_lost(record, seen)
+    return Lost(trial=record.trial, reason=reason, why=why)
+
+
+def _why_lost(record: TrialRecord, seen: Compared) -> tuple[LostFor, str]:
+    if record.status is not TrialStatus.COMPLETED:
+        return "failed", f"{record.status.value.replace('_', ' ')}: {record.detail or 'no detail is known'}"
+    if record.measurement.ceiling is not None:
+        return "ceiling", "it was fed from memory, to find what the training could reach: no run has such a rate"
+    if (record.measurement.samples_per_s or 0) <= 0:
+        return "no_rate", "no rate could be measured"
+    if record.trial in seen.over:
+        return "over_limit", "; ".join(needs_text(excess) for excess in seen.over[record.trial])
+    if record.measurement.fed_from_stock:
+        return "not_lasting", "its window lived on batches that lay ready before: the rate would not last"
+    best, ratio = seen.best, seen.ratios.get(record.trial)
+    assert best is not None
+    if settings_of(record) == settings_of(best):
+        regimes = f" (its data read {record.measurement.cache}, there {best.measurement.cache}: not comparable)"
+        alike = same_cache(record, best)
+        return "repeated", f"the same settings as trial {best.trial}, measured again{'' if alike else regimes}"
+    against = seen.baseline if ratio is not None else None
+    said = "the baseline"
+    if ratio is not None and against is not None:
+        said = f"{times(ratio.value, ratio.ci95)} of trial {against.trial}"
+    if not same_cache(record, best):
+        return "other_cache", (
+            f"{said}, but it read its data {record.measurement.cache} and trial {best.trial} {best.measurement.cache}:"
+            " not comparable"
+        )
+    if record.trial in seen.short:
+        return "too_short", f"{said}, but it rests on {steps_text(record)}: too few for a winner"
+    if record.trial in seen.tie:
+        own = seen.ratios.get(best.trial)
+        gentler = ", which asks less of the machine" if own and ratio and ratio.value > own.value else ""
+        if ratio and ratio.shown_faster and best is seen.baseline:
+            return "tie", f"{said}: not shown to be faster by more than {DELTA:.0%}"
+        return "tie", f"{said}: not distinguishable from trial {best.trial}{gentler}"
+    if against is None:
+        return "baseline", f"trial {best.trial} is shown to be faster"
+    return "slower", f"{said}; trial {best.trial} is faster"
+
+
+def steps_text(record: TrialRecord) -> str:
+    steps = record.measurement.steps_measured
+    return f"{steps} measured {'step' if steps == 1 else 'steps'}, not shown to be steady"

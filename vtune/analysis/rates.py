@@ -1,0 +1,238 @@
+"""The rate of a long run, both capacities, and what the training waits for: docs/decisions/0006."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vtune.analysis.costs import Costs, costs_of
+from vtune.analysis.estimate import half_width, rate_with_interval
+from vtune.analysis.roles import Roles
+from vtune.analysis.tail import slow_of, together
+from vtune.analysis.twin import REPLICATES, Replay, SlowShare, replay
+from vtune.analysis.window import StepWindow, epochs_are_short
+from vtune.domain.events import BatchLoaded, DeviceStepped
+from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
+
+# Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
+STEADY_STEPS = 20
+STEADY_HALF_WIDTH = 0.10
+# Workers begin all at once and get in each other's way more than later on: the first rounds are not like the others.
+ROUNDS_BY_WORKER = 2
+# A window that lived on the loader's stock: the queue shrank by more than this share of what was delivered …
+STEADY_STOCK_CHANGE = 0.02
+# … while the workers, never waiting for each other, could hardly have kept up with the rate.
+LOADER_MARGIN = 1.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    measured: Measurement
+    # What the rate was replayed from; None where it could not be.
+    costs: Costs | None = None
+
+
+def workers_are_seen(roles: Roles, loaded: Sequence[BatchLoaded]) -> bool:
+    """Both sides of the loader are known, so its schedule can be replayed and its stock does not matter."""
+    if epochs_are_short(roles) or not all(batch.main_thread for batch in roles.batches):
+        return False
+    return not roles.workers or any(True for _ in roles.own_loads(loaded))
+
+
+def with_rates(
+    measured: Measurement,
+    roles: Roles,
+    loaded: Sequence[BatchLoaded],
+    regular: Sequence[StepWindow],
+    *,
+    device_steps: Sequence[DeviceStepped] = (),
+    earlier: SlowShare | None = None,
+    replicates: int = REPLICATES,
+) -> Rated:
+    """`earlier`: what the study's other trials know of slow batches."""
+    durations = [window.duration_s for window in regular]
+    total_s, samples = sum(durations), sum(window.samples for window in regular) * len(roles.ranks)
+    p10, p50, p90, p99 = (float(q) for q in np.percentile(durations, [10, 50, 90, 99]))
+    measured = replace(
+        measured, step_time_s=StepTimes(p10=p10, p50=p50, p90=p90, p99=p99, mean=total_s / len(durations))
+    )
+    if samples == 0 or total_s <= 0:
+        return Rated(measured=replace(measured, unsteady_because="no loader was seen to feed the steps"))
+    # The mean: with two optimizers every other step of the primary one has no batch of its own.
+    measured = replace(measured, effective_batch=round(samples / len(durations)))
+    costs = None
+    if workers_are_seen(roles, loaded):
+        costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles))
+    if costs is None:
+        return Rated(measured=_by_batch_means(measured, roles, loaded, regular))
+    slow = together(earlier, costs.load_s) if costs.workers else None
+    return Rated(measured=_by_replay(measured, roles, costs, slow, replicates), costs=costs)
+
+
+def _by_replay(
+    measured: Measurement, roles: Roles, costs: Costs, slow: SlowShare | None, replicates: int
+) -> Measurement:
+    ranks = len(roles.ranks)
+    batch = costs.samples_per_batch * ranks
+    found = replay(costs, slow=slow, replicates=replicates)
+    own_s, others_s = costs.mean_own_s, costs.mean_others_s
+    waits = min(1.0, max(0.0, 1 - (own_s - others_s) * found.rate))
+    low, high = found.interval
+    measured = replace(
+        measured,
+        samples_per_s=batch * found.rate,
+        samples_per_s_ci95=(batch * low, batch * high),
+        rate_from="twin",
+        data_wait_fraction=waits,
+        other_loaders_wait_fraction=min(waits, others_s * found.rate),
+        compute_samples_per_s=batch / (own_s - others_s) if own_s > others_s else None,
+        loader_samples_per_s=batch * loader_alone(costs, replicates).rate,
+        worker_cost=_worker_cost(costs) if roles.workers else None,
+        training_cost=_training_cost(costs),
+        fed_from_stock=False,
+    )
+    because = _unsteady_replay(measured, costs)
+    return replace(measured, steady=because is None, unsteady_because=because)
+
+
+def loader_alone(costs: Costs, replicates: int) -> Replay:
+    """Compute for free: what the loader could deliver to a training that takes no time."""
+    return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), replicates=min(40, replicates))
+
+
+def _unsteady_replay(measured: Measurement, costs: Costs) -> str | None:
+    if measured.steps_measured < STEADY_STEPS:
+        return f"only {measured.steps_measured} steps were measured"
+    if costs.workers and len(costs.load_s) < ROUNDS_BY_WORKER * costs.workers:
+        return f"only {len(costs.load_s)} batches of {costs.workers} workers were seen"
+    assert measured.samples_per_s is not None
+    width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
+    if width is None or width > STEADY_HALF_WIDTH:
+        return "the batches vary too much for this window"
+    return None
+
+
+def _worker_cost(costs: Costs) -> WorkerCost:
+    wall, mean = float(costs.load_s.sum()), float(costs.load_s.mean())
+    return WorkerCost(
+        batch_s=mean,
+        cpu_fraction=min(1.0, float(costs.cpu_s.sum()) / wall) if wall > 0 else None,
+        batches=len(costs.load_s),
+        median_s=float(np.median(costs.load_s)),
+        cv=float(costs.load_s.std(ddof=1)) / mean if mean > 0 and len(costs.load_s) > 1 else None,
+        slow=slow_of(costs.load_s),
+        dispatch_s=float(costs.dispatch_s.mean()),
+    )
+
+
+def _training_cost(costs: Costs) -> TrainingCost:
+    own_s = costs.mean_own_s
+    return TrainingCost(
+        batch_s=own_s,
+        cv=float(costs.own_s.std(ddof=1)) / own_s if own_s > 0 and len(costs.own_s) > 1 else None,
+        delivery_s=float(costs.delivery_s.mean()) if costs.workers else None,
+        period_steps=costs.period_steps,
+        period_extra_s=costs.period_extra_s,
+    )
+
+
+def _by_batch_means(
+    measured: Measurement, roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]
+) -> Measurement:
+    """Only the training's side was seen, or the epochs have no steady part: the window as it is, stock dropped."""
+    counts = [window.samples * len(roles.ranks) for window in regular]
+    durations = [window.duration_s for window in regular]
+    total_s, samples = sum(durations), sum(counts)
+    rate, interval = rate_with_interval(durations, counts, max(1, roles.workers))
+    seen_from_main = all(batch.main_thread for window in regular for batch in window.batches)
+    own_wait_s, other_wait_s = sum(w.wait_s for w in regular), sum(w.other_wait_s for w in regular)
+    wait_s = own_wait_s + other_wait_s if seen_from_main else None
+    busy_s = None if wait_s is None else max(0.0, total_s - wait_s)
+    worker = _seen_cost(roles, loaded, regular)
+    per_batch = samples / len(roles.ranks) / sum(len(window.batches) for window in regular)
+    loader_rate: float | None = None
+    if worker is not None:
+        loader_rate = len(roles.ranks) * roles.workers * per_batch / worker.batch_s
+    elif seen_from_main and own_wait_s and not roles.workers:
+        loader_rate = samples / own_wait_s
+    drained = _drained(roles, loaded, regular)
+    measured = replace(
+        measured,
+        samples_per_s=rate,
+        samples_per_s_ci95=interval,
+        rate_from="epochs" if epochs_are_short(roles) else "batch_means",
+        data_wait_fraction=None if wait_s is None else min(1.0, wait_s / total_s),
+        other_loaders_wait_fraction=None if wait_s is None else min(1.0, other_wait_s / total_s),
+        compute_samples_per_s=samples / busy_s if busy_s else None,
+        loader_samples_per_s=loader_rate,
+        worker_cost=worker,
+        fed_from_stock=bool(drained) and loader_rate is not None and loader_rate < LOADER_MARGIN * rate,
+    )
+    because = _unsteady_means(measured, roles, drained, seen_from_main)
+    return replace(measured, steady=because is None, unsteady_because=because)
+
+
+def _unsteady_means(measured: Measurement, roles: Roles, drained: int | None, seen_from_main: bool) -> str | None:
+    if measured.steps_measured < STEADY_STEPS:
+        return f"only {measured.steps_measured} steps were measured"
+    if measured.fed_from_stock:
+        return f"the loader's queue drained by {drained} batches during the window: its stock hides its pace"
+    assert measured.samples_per_s is not None
+    width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
+    if width is None or width > STEADY_HALF_WIDTH:
+        return "the steps vary too much for this window"
+    if not seen_from_main:
+        return "the batches pass through a thread that vtune cannot see into"
+    if roles.workers and (drained is None or measured.loader_samples_per_s is None):
+        return "the loader's workers could not be seen"
+    return None
+
+
+def _drained(roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]) -> int | None:
+    """By how many batches the loader's queue shrank, when that is enough to hide its pace; None when nobody knows.
+
+    Each pass has a queue of its own, so each is looked at alone, from its first batch in the window to its last.
+    """
+    if not roles.workers:
+        return 0
+    pids = {one.number: set(one.worker_pids) for one in roles.passes}
+    loads = roles.own_loads(loaded)
+    by_pass: dict[int, list[float]] = {}
+    for window in regular:
+        for batch in window.batches:
+            by_pass.setdefault(batch.pass_number, []).append(batch.returned_s)
+    if not loads or not by_pass:
+        return None
+    drained = delivered = 0
+    for number, times in by_pass.items():
+        own = pids.get(number, set())
+        produced = sum(b.pid in own and times[0] < b.finished_s <= times[-1] for b in loads)
+        drained += max(0, len(times) - 1 - produced)
+        delivered += len(times)
+    return drained if drained > max(1.0, STEADY_STOCK_CHANGE * delivered) else 0
+
+
+def _seen_cost(roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]) -> WorkerCost | None:
+    """Of the batches finished in the window; where the stock outlasted it, of all but each worker's first."""
+    loads = roles.own_loads(loaded)
+    begin, end = regular[0].started_s, regular[-1].ended_s
+    seen = [load for load in loads if begin <= load.finished_s <= end]
+    if not seen:
+        # The first batch of each worker pays imports and file handles.
+        first = {load.pid: load.started_s for load in sorted(loads, key=lambda load: -load.started_s)}
+        seen = [load for load in loads if load.started_s > first[load.pid]]
+    wall = sum(load.finished_s - load.started_s for load in seen)
+    if not seen or wall <= 0:
+        return None
+    return WorkerCost(
+        batch_s=wall / len(seen), cpu_fraction=min(1.0, sum(load.cpu_s for load in seen) / wall), batches=len(seen)
+    )
+
+
+def _device_s(device_steps: Sequence[DeviceStepped], roles: Roles) -> Mapping[int, float]:
+    """The device's own time of a step, by the step's place among all."""
+    places = {step.number: place for place, step in enumerate(roles.steps)}
+    own = (step for step in device_steps if step.pid == roles.pid and step.optimizer == roles.optimizer)
+    return {places[step.number]: step.busy_s for step in own if step.number in places}

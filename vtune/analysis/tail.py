@@ -1,0 +1,77 @@
+"""Rare slow batches: a window of fifty sees one or none of what one batch in a hundred does to a long run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtune.analysis.costs import Costs
+from vtune.analysis.twin import FEW, SlowShare, replay
+from vtune.domain.record import Measurement, Tail, TrialRecord
+
+# So many medians are no spread of an ordinary batch.
+SLOW_FROM = 4.0
+# The slowest 2 % of the batches carry more than a tenth of the time.
+SLOWEST = 0.02
+MUCH_OF_THE_TIME = 0.10
+# With none in n batches, up to 3/n may be slow (95 %).
+RULE_OF_THREE = 3.0
+AS_SLOW_AS = 10.0
+
+
+def slow_of(load_s: NDArray[np.float64]) -> tuple[float, ...]:
+    """Those that took several times the median, in medians."""
+    middle = float(np.median(load_s)) if len(load_s) else 0.0
+    if middle <= 0:
+        return ()
+    return tuple(round(float(one), 2) for one in np.sort(load_s / middle) if one > SLOW_FROM)
+
+
+def pooled(records: Iterable[TrialRecord], batch_size: object) -> SlowShare:
+    """Over a study's earlier trials with batches of this size: medians take out what settings did to the costs."""
+    batches, ratios = 0, list[float]()
+    for record in records:
+        cost = record.measurement.worker_cost
+        if cost is not None and cost.batches and record.measurement.effective_settings.get("batch_size") == batch_size:
+            batches += cost.batches
+            ratios += cost.slow
+    return SlowShare(batches=batches, ratios=tuple(ratios))
+
+
+def together(earlier: SlowShare | None, load_s: NDArray[np.float64]) -> SlowShare:
+    slow = slow_of(load_s)
+    if earlier is None:
+        return SlowShare(batches=len(load_s), ratios=slow)
+    return SlowShare(batches=earlier.batches + len(load_s), ratios=(*earlier.ratios, *slow))
+
+
+def with_tail(measured: Measurement, costs: Costs, earlier: SlowShare | None) -> Measurement:
+    if not costs.workers or not len(costs.load_s):
+        return measured
+    known = together(earlier, costs.load_s)
+    tail = Tail(batches=known.batches, slow=len(known.ratios), matters=_matters(costs.load_s, known.ratios))
+    if not known.ratios and measured.samples_per_s:
+        share = min(1.0, RULE_OF_THREE / known.batches)
+        worst = replay(_with_some_slow(costs, share), replicates=FEW).rate / replay(costs, replicates=FEW).rate
+        tail = replace(tail, share_at_most=share, samples_per_s_at_worst=measured.samples_per_s * min(1.0, worst))
+    return replace(measured, tail=tail)
+
+
+def _matters(load_s: NDArray[np.float64], slow: Sequence[float]) -> bool:
+    slowest = np.sort(load_s)[-max(1, round(SLOWEST * len(load_s))) :]
+    return bool(slow) or float(slowest.sum()) > MUCH_OF_THE_TIME * float(load_s.sum())
+
+
+def _with_some_slow(costs: Costs, share: float) -> Costs:
+    """As rows: the usual ones often enough that one slow row among them is the share."""
+    times = max(1, round(1 / share / len(costs.load_s)))
+    middle = float(np.median(costs.load_s))
+    return replace(
+        costs,
+        load_s=np.append(np.tile(costs.load_s, times), AS_SLOW_AS * middle),
+        cpu_s=np.append(np.tile(costs.cpu_s, times), 0.0),
+        dispatch_s=np.append(np.tile(costs.dispatch_s, times), float(np.median(costs.dispatch_s))),
+    )

@@ -1,0 +1,42 @@
+"""When a trial has seen enough: steps, and an interval that is narrow enough for the decision between settings."""
+
+from __future__ import annotations
+
+from vtune.analysis.estimate import half_width
+from vtune.domain.experiment import Window
+from vtune.domain.record import Measurement
+
+# An estimate takes some 20 ms of a core that the training could use: it is made after this many more steps.
+STEPS_BETWEEN = 5
+# Where the training waits for its loader, one slow batch in fifty halves the rate, and half as many batches as these
+# would show none of them in every third window.
+BATCHES_FOR_A_TAIL = 100
+WAITS = 0.05
+
+
+def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 0) -> bool:
+    """`measured`: as far as the trial has come; a provisional one will do. `batches_known`: of the study's other trials
+    with batches of this size."""
+    if measured.steps_measured < window.steps:
+        return False
+    if measured.steps_measured >= window.max_steps:
+        return True
+    if measured.samples_per_s is None:
+        return True  # no loader feeds the steps: more of them would not tell more
+    if measured.rate_from == "batch_means":
+        return False  # the workers were not seen, so only a longer window tells whether their stock feeds it
+    if not _workers_are_known(measured, batches_known):
+        return False
+    width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
+    return width is not None and width <= window.narrow
+
+
+def _workers_are_known(measured: Measurement, batches_known: int) -> bool:
+    workers, cost = measured.effective_settings.get("workers"), measured.worker_cost
+    if not isinstance(workers, int) or not workers or cost is None or cost.batches is None:
+        return True
+    # All begin at once, and get in each other's way then as never after: two rounds beyond the first, and some.
+    if cost.batches < 2 * workers + 10:
+        return False
+    waits = (measured.data_wait_fraction or 0.0) > WAITS
+    return not waits or cost.batches + batches_known >= BATCHES_FOR_A_TAIL

@@ -1,0 +1,193 @@
+"""Two references compared: the verdict, the gate, what differs, and what stands against comparing them at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vtune.analysis.comparable import same_cache, settings_of
+from vtune.analysis.race import DELTA
+from vtune.analysis.two_sides import Compared, Gate, compare_sides, gate
+from vtune.domain.effects import Scalar
+from vtune.domain.numbers import rate, trials_text
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
+from vtune.errors import UsageError
+from vtune.journal.files import to_json
+from vtune.journal.machine import differences
+from vtune.reporting.inert import harmless
+from vtune.reporting.references import Side
+from vtune.reporting.words import settings_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    a: Side
+    b: Side
+    compared: Compared
+    gate: Gate | None
+    # Why it would not be compared without --force; shown all the same.
+    against_it: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> dict[str, tuple[Scalar, Scalar]]:
+        one, other = self.a.record.settings, self.b.record.settings
+        names = dict.fromkeys((*one, *other))
+        return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
+
+
+def compare_references(a: Side, b: Side, *, most: float | None = None, force: bool = False) -> Comparison:
+    """`most`: the slow-down from which the gate says no."""
+    for side in (a, b):
+        if not (side.record.measurement.samples_per_s or 0) > 0 or side.record.measurement.ceiling is not None:
+            raise UsageError(f"{_the(side)} has no rate: {_why_none(side.record)}", hint="compare trials that have one")
+    a, b = _apart(a, b)
+    one_journal = a.folder is not None and b.folder is not None and a.folder.absolute() == b.folder.absolute()
+    compared = compare_sides(
+        _of_one_kind(a), _of_one_kind(b), cores=(a.cores, b.cores), races=a.records if one_journal else ()
+    )
+    against = tuple(_against(a, b, raced=compared.paired is not None))
+    if against and not force:
+        raise UsageError("; ".join(against), hint="--force compares them all the same, and says so")
+    return Comparison(
+        a=a,
+        b=b,
+        compared=compared,
+        gate=gate(compared, most) if most is not None else None,
+        against_it=against,
+        notes=tuple(_notes(a, b, compared)),
+    )
+
+
+def comparison_to_json(found: Comparison, *, exit_code: int, race: dict[str, Any] | None = None) -> dict[str, Any]:
+    compared = found.compared
+    plain: dict[str, Any] = to_json(
+        {
+            "a": _side(found.a),
+            "b": _side(found.b),
+            "ratio": compared.ratio.value,
+            "ratio_ci95": compared.ratio.ci95,
+            "verdict": compared.verdict,
+            "resolvable": compared.resolvable,
+            "compared_by": compared.ranked_by,
+            "paired_rounds": compared.paired.pairs if compared.paired is not None else None,
+            "differing": {name: {"a": one, "b": other} for name, (one, other) in found.differing.items()},
+            "fail_if_slower": found.gate.most if found.gate is not None else None,
+            "could_be_seen": found.gate.could_be_seen if found.gate is not None else None,
+            "against_it": found.against_it,
+            "notes": found.notes,
+            "race": race,
+            "exit_code": exit_code,
+        }
+    )
+    return plain
+
+
+def _side(side: Side) -> dict[str, Any]:
+    measured = side.record.measurement
+    return {
+        "reference": side.reference,
+        "study": side.study,
+        "trial": side.record.trial,
+        "chosen": side.chosen,
+        "launches": [record.trial for record in side.launches],
+        "settings": side.record.settings,
+        "samples_per_s": measured.samples_per_s,
+        "samples_per_s_ci95": measured.samples_per_s_ci95,
+        "samples_per_s_whole_run": measured.samples_per_s_whole_run,
+        "cache": measured.cache,
+        "machine": side.machine,
+    }
+
+
+def side_text(side: Side) -> str:
+    """trial 2 of demo (workers=4), chosen there; launched 3 times."""
+    settings = settings_text({name: value for name, value in side.record.settings.items() if value is not None})
+    picked = ", the one that it would choose" if side.chosen else ""
+    again = [record.trial for record in side.launches if record.trial != side.record.trial]
+    more = f"; with {trials_text(again)}, of the same settings" if again else ""
+    return f"{_the(side)}{picked}{f' ({settings})' if settings else ''}{more}"
+
+
+def _the(side: Side) -> str:
+    return f"trial {side.record.trial} of {harmless(side.study, 64)}"
+
+
+def _why_none(record: TrialRecord) -> str:
+    if record.measurement.ceiling is not None:
+        return "it was fed from memory, to find what the training could reach"
+    return harmless(record.detail or "") or record.status.value.replace("_", " ")
+
+
+def _against(a: Side, b: Side, *, raced: bool) -> list[str]:
+    """The rounds of a race are alike, whatever the two trials were that it began from."""
+    lines = []
+    for side in (a, b):
+        if side.record.status is not TrialStatus.COMPLETED:
+            status = side.record.status.value.replace("_", " ")
+            lines.append(f"{_the(side)} did not complete ({status})")
+    if a.machine is not None and b.machine is not None and (apart := differences(a.machine, b.machine)):
+        lines.append(f"they were measured on different machines ({harmless('; '.join(apart))})")
+    if not raced and not same_cache(a.record, b.record):
+        one, other = a.record.measurement.cache, b.record.measurement.cache
+        lines.append(f"{_the(a)} read its data {one} and {_the(b)} {other}: their rates answer different questions")
+    return lines
+
+
+def _apart(a: Side, b: Side) -> tuple[Side, Side]:
+    """Of the same settings in the same study, each launch would stand on both sides."""
+    both = {record.trial for record in a.launches} & {record.trial for record in b.launches}
+    if a.study != b.study or a.folder != b.folder or not both:
+        return a, b
+    if a.folder is None and a.records != b.records:
+        return a, b
+    return replace(a, launches=(a.record,)), replace(b, launches=(b.record,))
+
+
+def _of_one_kind(side: Side) -> Sequence[TrialRecord]:
+    """The trial that was named stands first; with --force it may be one that did not complete."""
+    return [side.record, *(record for record in side.launches if record.trial != side.record.trial)]
+
+
+def _notes(a: Side, b: Side, compared: Compared) -> list[str]:
+    lines = []
+    whole = [all((record.measurement.samples_per_s_whole_run or 0) > 0 for record in side.launches) for side in (a, b)]
+    if whole[0] != whole[1]:
+        lacking = a if not whole[0] else b
+        lines.append(
+            f"compared by the steady rate, without start-up and epoch restarts: the rate of a whole run is not known"
+            f" for {_the(lacking)}"
+        )
+    batches = [side.record.measurement.effective_batch for side in (a, b)]
+    if None not in batches and batches[0] != batches[1]:
+        lines.append(f"the effective batch is {batches[0]} in A and {batches[1]} in B: they are different trainings")
+    if a.command is not None and b.command is not None and a.command != b.command:
+        lines.append("their commands differ: what is compared is more than settings")
+    elif a.study != b.study and settings_of(a.record) == settings_of(b.record):
+        lines.append("their settings are the same: what differs is the code, the data or the time of the measurement")
+    for side in (a, b):
+        if side.machine is None:
+            lines.append(f"which machine {side.reference} was measured on is not known")
+        if "unknown" in (side.record.measurement.cache,) and a.record.measurement.cache != b.record.measurement.cache:
+            lines.append(f"whether {_the(side)} read its data cold or warm is not known")
+        if not side.record.measurement.steady:
+            lines.append(f"the rate of {_the(side)} was not shown to be steady")
+        if side.record.measurement.fed_from_stock:
+            lines.append(f"the window of {_the(side)} lived on batches that lay ready before: its rate would not last")
+    if compared.paired is None and (len(a.launches) < 2 or len(b.launches) < 2):
+        lines.append("from launches at different times: what changed on the machine between them is in the ratio")
+    if compared.paired is not None and compared.paired.within is not None and compared.paired.within < DELTA:
+        lines.append(f"the race shows them equal within {DELTA:.0%}")
+    if compared.paired is not None and compared.paired.not_paired:
+        lines.append(
+            f"{compared.paired.not_paired} rounds of the race were left out: the two read their data differently"
+        )
+    return lines
+
+
+def rates_text(found: Comparison) -> tuple[str, str]:
+    unit = "samples/s over the whole run" if found.compared.ranked_by == "samples_per_s_whole_run" else "samples/s"
+    one, other = (f"{rate(value.value)} {unit}" for value in found.compared.rates)
+    return one, other

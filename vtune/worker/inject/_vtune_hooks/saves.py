@@ -1,0 +1,54 @@
+"""Checkpoints: how long the training stands still in `torch.save`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from types import ModuleType
+from typing import Any
+
+from _vtune_hooks import recorder
+from _vtune_hooks.frames import around
+from _vtune_hooks.identity import place_of_caller
+
+# A save that is not felt is not worth a line; a training that saves all the time pays for it in its steps.
+LEAST_S = 0.001
+MOST_TOLD = 500
+
+_told = [0]
+_now = time.monotonic
+
+
+def _start_afresh() -> None:
+    _told[0] = 0
+
+
+recorder.in_each_child.append(_start_afresh)
+
+
+def placed(module: ModuleType) -> None:
+    """After torch.serialization has run, and before `torch.save` is taken from it."""
+    original = vars(module).get("save")
+    if not inspect.isfunction(original):
+        recorder.problem("torch.serialization.save is not a function here: checkpoints are not seen")
+        return
+    wrapper = around(original, before=_begin, after=_saved)
+    wrapper.__signature__ = inspect.signature(original)
+    setattr(module, "save", wrapper)  # noqa: B010
+
+
+def _begin(args: Any, kwargs: Any) -> float:
+    return _now()
+
+
+def _saved(result: Any, begun: float, args: Any, kwargs: Any) -> Any:
+    try:
+        seconds = _now() - begun
+        # In a thread of its own it holds nobody up; in a loader's worker it is part of a batch.
+        if seconds >= LEAST_S and _told[0] < MOST_TOLD and recorder.is_main_thread() and not recorder.here.silent:
+            _told[0] += 1
+            recorder.fact("saved", begun=begun, seconds=seconds, where=place_of_caller(sys._getframe(1)).where)
+    except Exception as error:
+        recorder.problem(f"a checkpoint: {error!r}")
+    return result
