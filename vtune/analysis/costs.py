@@ -79,11 +79,13 @@ def costs_of(
     regular: Sequence[StepWindow],
     *,
     device_s: Mapping[int, float] | None = None,
+    apart: Sequence[tuple[float, float]] = (),
 ) -> Costs | None:
-    """None where one side of the loader was not seen. `device_s`: the device's own time of a step, by its number."""
+    """None where one side of the loader was not seen. `device_s`: the device's own time of a step, by its number.
+    `apart`: when the training stood still for something else."""
     if not regular or not all(batch.main_thread for window in regular for batch in window.batches):
         return None
-    training = _on_device(_training_rows(roles, regular), device_s or {})
+    training = _on_device(_training_rows(roles, regular, apart), device_s or {})
     if len(training) < LEAST_ROWS:
         return None
     by_batch = _loads(roles, loaded)
@@ -133,7 +135,7 @@ class _Row:
     of: int
 
 
-def _training_rows(roles: Roles, regular: Sequence[StepWindow]) -> list[_Row]:
+def _training_rows(roles: Roles, regular: Sequence[StepWindow], apart: Sequence[tuple[float, float]]) -> list[_Row]:
     asked_next = {
         (before.pass_number, before.returned_s): after.asked_s
         for before, after in pairwise(roles.batches)
@@ -145,6 +147,8 @@ def _training_rows(roles: Roles, regular: Sequence[StepWindow]) -> list[_Row]:
             ended_s = asked_next.get((batch.pass_number, batch.returned_s))
             if ended_s is None:
                 continue  # the epoch's last batch, or the trial's
+            if any(batch.returned_s < end and begin < ended_s for begin, end in apart):
+                continue
             others = sum(
                 max(0.0, min(other.returned_s, ended_s) - max(other.asked_s, batch.returned_s))
                 for other in window.other_batches

@@ -9,6 +9,7 @@ from vtune.analysis.device import with_device
 from vtune.analysis.gpus import with_gpus
 from vtune.analysis.host import with_outside
 from vtune.analysis.memory import with_memory
+from vtune.analysis.pauses import Stop, seldom, stops_of
 from vtune.analysis.project import project
 from vtune.analysis.rates import Rated, with_rates, workers_are_seen
 from vtune.analysis.roles import Roles
@@ -61,7 +62,8 @@ def measure(
     other trials know of slow batches. `provisional`: the rates alone, and quickly, for a trial that still runs."""
     roles = observed.roles
     windows = step_windows(roles) if roles is not None else []
-    regular = _regular(windows, roles, observed.loaded) if roles is not None else []
+    apart = _apart(roles, windows, observed) if roles is not None else []
+    regular = _regular(windows, roles, observed.loaded, apart) if roles is not None else []
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
     measured = with_gpus(
         measured,
@@ -95,8 +97,10 @@ def measure(
         observed.loaded,
         regular,
         device_steps=observed.device_steps,
+        apart=[(stop.begun_s, stop.ended_s) for stop in apart],
         earlier=earlier,
         replicates=QUICK if provisional else REPLICATES,
+        both_capacities=not provisional,
     )
     measured = rated.measured
     if not provisional:
@@ -112,7 +116,7 @@ def measure(
         loaded=observed.loaded,
         facts=observed.facts,
         started_s=observed.started_s,
-        costs=rated.costs,
+        costs=None if provisional else rated.costs,
         batch_factor=batch_factor,
     )
 
@@ -124,12 +128,19 @@ def _explained(measured: Measurement, rated: Rated, earlier: SlowShare | None, c
     return with_what_if(with_tail(measured, rated.costs, earlier), rated.costs, cores)
 
 
-def _regular(windows: Sequence[StepWindow], roles: Roles, loaded: Sequence[BatchLoaded]) -> list[StepWindow]:
+def _apart(roles: Roles, windows: Sequence[StepWindow], observed: Observed) -> list[Stop]:
+    return seldom(stops_of(roles, observed.loaded, observed.facts), windows)
+
+
+def _regular(
+    windows: Sequence[StepWindow], roles: Roles, loaded: Sequence[BatchLoaded], apart: Sequence[Stop] = ()
+) -> list[StepWindow]:
     """A replayed window need not wait for the stock to be gone."""
     first = start_up_steps(windows)
     if not workers_are_seen(roles, loaded):
         first = max(first, steps_of_stock(windows, roles.stock))
-    return [window for window in windows[first:] if not window.boundary]
+    stopped = {stop.step for stop in apart}
+    return [window for window in windows[first:] if not window.boundary and window.number not in stopped]
 
 
 def _first_batch_s(roles: Roles) -> float | None:

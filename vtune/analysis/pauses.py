@@ -14,9 +14,12 @@ from vtune.domain.events import BatchDelivered, BatchLoaded, Fact
 from vtune.domain.record import Pause
 
 What = Literal["validation", "checkpoint"]
+KINDS: tuple[What, ...] = ("validation", "checkpoint")
 
 # What happens in more of the steps is part of them.
 PART_OF_STEPS = 0.5
+# In mid-epoch and so often in a window, it comes as often as it was seen; seen less often, nobody knows how often.
+OFTEN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +65,28 @@ def stops_of(roles: Roles, loaded: Sequence[BatchLoaded], facts: Sequence[Fact])
     return [*_rare(validations, len(ends)), *_rare(checkpoints, len(ends))]
 
 
+def seldom(stops: Sequence[Stop], windows: Sequence[StepWindow]) -> list[Stop]:
+    """Those in mid-epoch that the rate must leave out: one in fifty steps may be one in a thousand."""
+    apart = {window.number for window in windows if window.boundary}
+    within = [stop for stop in stops if stop.step > 0 and stop.step not in apart]
+    often = {what for what in KINDS if sum(stop.what == what for stop in within) >= OFTEN}
+    return [stop for stop in within if stop.what not in often]
+
+
 def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], begin_s: float) -> tuple[Pause, ...]:
     """What the rate or the restart holds already, and what a run would pay beside them. `begin_s`: of the steps that
     are measured."""
     found = []
+    rare = seldom(stops, windows)
+    for what in KINDS:
+        # How often they come is not known: an epoch has one at least, like an end that was not seen.
+        own = [stop for stop in rare if stop.what == what]
+        if own:
+            mean = sum(stop.seconds for stop in own) / len(own)
+            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False))
+    stops = [stop for stop in stops if stop not in rare]
     held = {window.number for window in windows if window.boundary or window.started_s >= begin_s}
-    for what in ("validation", "checkpoint"):
+    for what in KINDS:
         counted = [stop for stop in stops if stop.what == what and stop.step in held]
         if counted:
             mean = sum(stop.seconds for stop in counted) / len(counted)

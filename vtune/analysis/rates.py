@@ -11,7 +11,7 @@ from vtune.analysis.costs import Costs, costs_of
 from vtune.analysis.estimate import half_width, rate_with_interval
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import slow_of, together
-from vtune.analysis.twin import REPLICATES, Replay, SlowShare, replay
+from vtune.analysis.twin import FEW, REPLICATES, Replay, SlowShare, replay
 from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchLoaded, DeviceStepped
 from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
@@ -48,10 +48,13 @@ def with_rates(
     regular: Sequence[StepWindow],
     *,
     device_steps: Sequence[DeviceStepped] = (),
+    apart: Sequence[tuple[float, float]] = (),
     earlier: SlowShare | None = None,
     replicates: int = REPLICATES,
+    both_capacities: bool = True,
 ) -> Rated:
-    """`earlier`: what the study's other trials know of slow batches."""
+    """`apart`: when the training stood still for something that is no part of its steps. `earlier`: what the study's
+    other trials know of slow batches."""
     durations = [window.duration_s for window in regular]
     total_s, samples = sum(durations), sum(window.samples for window in regular) * len(roles.ranks)
     p10, p50, p90, p99 = (float(q) for q in np.percentile(durations, [10, 50, 90, 99]))
@@ -64,11 +67,15 @@ def with_rates(
     measured = replace(measured, effective_batch=round(samples / len(durations)))
     costs = None
     if workers_are_seen(roles, loaded):
-        costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles))
+        costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles), apart=apart)
     if costs is None:
         return Rated(measured=_by_batch_means(measured, roles, loaded, regular))
     slow = together(earlier, costs.load_s) if costs.workers else None
-    return Rated(measured=_by_replay(measured, roles, costs, slow, replicates), costs=costs)
+    measured = _by_replay(measured, roles, costs, slow, replicates)
+    if both_capacities:
+        alone = costs.samples_per_batch * len(roles.ranks) * loader_alone(costs).rate
+        measured = replace(measured, loader_samples_per_s=alone)
+    return Rated(measured=measured, costs=costs)
 
 
 def _by_replay(
@@ -88,7 +95,6 @@ def _by_replay(
         data_wait_fraction=waits,
         other_loaders_wait_fraction=min(waits, others_s * found.rate),
         compute_samples_per_s=batch / (own_s - others_s) if own_s > others_s else None,
-        loader_samples_per_s=batch * loader_alone(costs, replicates).rate,
         worker_cost=_worker_cost(costs) if roles.workers else None,
         training_cost=_training_cost(costs),
         fed_from_stock=False,
@@ -97,9 +103,9 @@ def _by_replay(
     return replace(measured, steady=because is None, unsteady_because=because)
 
 
-def loader_alone(costs: Costs, replicates: int) -> Replay:
+def loader_alone(costs: Costs) -> Replay:
     """Compute for free: what the loader could deliver to a training that takes no time."""
-    return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), replicates=min(40, replicates))
+    return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), replicates=FEW)
 
 
 def _unsteady_replay(measured: Measurement, costs: Costs) -> str | None:
