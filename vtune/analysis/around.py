@@ -88,7 +88,8 @@ def around_steps(
     if epochs_are_short(roles):
         return Around(once_s=once_s, pauses=pauses)
     boundaries = [window for window in windows if window.boundary]
-    # What a run pays beside its rate and its restarts: a validation that was seen before the first step only.
+    # What a run pays beside its rate and its restarts: a validation that was seen before the first step only, and
+    # whatever came between the steps too seldom to be in the rate.
     extra_s = sum(pause.seconds for pause in pauses if not pause.counted)
     if not boundaries:
         return Around(
@@ -100,10 +101,10 @@ def around_steps(
     return Around(
         once_s=once_s,
         epochs_begun=1 + sum(window.ended_s <= begin_s for window in boundaries),
-        restart_s=restart_s,
+        restart_s=restart_s + extra_s,
         seen_restart_s=restart_s,
         seen_wait_s=min(restart_s, fmean(max(0.0, wait - pace.period_s + pace.own_s) for _, wait in gaps)),
-        at_end_s=_at_end_s(stops, boundaries),
+        at_end_s=_at_end_s(stops, boundaries) + extra_s,
         pauses=pauses,
     )
 

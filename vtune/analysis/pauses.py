@@ -79,11 +79,10 @@ def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], begin_s: flo
     found = []
     rare = seldom(stops, windows)
     for what in KINDS:
-        # How often they come is not known: an epoch has one at least, like an end that was not seen.
         own = [stop for stop in rare if stop.what == what]
         if own:
             mean = sum(stop.seconds for stop in own) / len(own)
-            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False))
+            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False, seldom=True))
     stops = [stop for stop in stops if stop not in rare]
     held = {window.number for window in windows if window.boundary or window.started_s >= begin_s}
     for what in KINDS:

@@ -22,17 +22,24 @@ def run_lines(measured: Measurement) -> list[str]:
 
 
 def _pauses(measured: Measurement) -> list[str]:
-    return [
+    counted = [
         f"a {pause.what} takes {seconds(pause.seconds)} ({pause.seen} seen), which is counted already"
         for pause in measured.pauses
         if pause.counted
     ]
+    seldom = [
+        f"a {pause.what} of {seconds(pause.seconds)} came between the steps ({pause.seen} seen): how often is not"
+        " known, so it is in no rate, and each epoch is taken to have one"
+        for pause in measured.pauses
+        if pause.seldom
+    ]
+    return [*counted, *seldom]
 
 
 def _left_out(measured: Measurement) -> str:
     unseen = "no end of an epoch was seen: the projection "
     for pause in measured.pauses:
-        if not pause.counted:
+        if not pause.counted and not pause.seldom:
             by = f", by {pause.scaled_from_batches} of its batches" if pause.scaled_from_batches is not None else ""
             return (
                 f"{unseen}adds a validation of {seconds(pause.seconds)} to each, as seen before the first step{by},"

@@ -134,6 +134,8 @@ class Pause:
     seen: int
     # Seen inside an epoch or at its boundary it is in the rate or in the restart already.
     counted: bool = False
+    # Between the steps of an epoch, too seldom to tell how often: in no rate, and each epoch is taken to have one.
+    seldom: bool = False
     # Of a pass that was cut, to whose whole length the seconds are scaled: the batches that were seen.
     scaled_from_batches: int | None = None
 

@@ -11,6 +11,7 @@ import pytest
 from support.trial_writer import TrialWriter
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.roles import find_roles
+from vtune.analysis.run_words import run_lines
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement
 from vtune.journal.step_log import StepLog
@@ -188,6 +189,21 @@ def test_a_validation_between_the_steps_of_an_epoch_is_in_the_rate_already(tmp_p
     [pause] = found.pauses
     assert pause.counted and pause.seen == 10 and pause.seconds == pytest.approx(2.0, rel=0.02)
     assert found.projected.run_s == pytest.approx(whole_s, rel=0.03)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_one_validation_between_the_steps_is_in_no_rate_for_nobody_knows_how_often_it_comes(
+    tmp_path: Path, workers: int
+) -> None:
+    # Of 10 s, among 60 steps of 0.3 s; the next one would come after 1000.
+    run = Run(
+        workers=workers, batches=4000, epochs=1, own_s=0.3, load_s=0.1, validation_every=30, validation_batches=50
+    )
+    found, _ = projected(tmp_path, run, cut_after_steps=59)
+    assert found.samples_per_s == pytest.approx(2 / (0.3 if workers else 0.4), rel=0.01)
+    assert found.step_time_s is not None and found.step_time_s.mean < 0.5
+    assert [(p.what, p.seen, p.seldom, round(p.seconds, 2)) for p in found.pauses] == [("validation", 1, True, 10.0)]
+    assert any("in no rate" in line for line in run_lines(found))
 
 
 def test_a_loader_that_most_steps_use_without_gradients_is_no_validation(tmp_path: Path) -> None:
