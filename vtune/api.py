@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.race import DELTA, ROUNDS, Standing
 from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
-from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
-from vtune.errors import MachineError
+from vtune.errors import MachineError, UsageError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
@@ -27,12 +26,13 @@ from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.knobs.describe import KnobView, describe_all
 from vtune.reporting.comparison import Comparison, compare_references
-from vtune.reporting.references import find_side
+from vtune.reporting.references import Side, find_side, read_again
 from vtune.reporting.study_report import find_report
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
 from vtune.strategies.race import Race
+from vtune.strategies.race_plan import RacePlan, plan_launches
 from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
@@ -88,13 +88,8 @@ class RaceResult:
 
 def race(
     experiment: Experiment,
-    contestants: Sequence[Mapping[str, Scalar]],
+    asked: Race,
     *,
-    baseline: Mapping[str, Scalar],
-    rounds: int = ROUNDS,
-    delta: float = DELTA,
-    budget_s: float | None = None,
-    seed: int = 0,
     results: Path = Path("results"),
     wait: bool = False,
     notify: Callable[[TuningEvent], None] = lambda event: None,
@@ -103,7 +98,7 @@ def race(
     is gone on with."""
     check_platform()
     machine = this_machine()
-    strategy = Race(contestants, baseline, seed, rounds, delta, budget_s, machine.cores)
+    strategy = asked if asked.cores is not None else replace(asked, cores=machine.cores)
     with open_study(results, experiment.study, machine, wait=wait) as study:
         sweep_stale(study.paths.trials)
         write_experiment(experiment, study.paths.experiment)
@@ -116,6 +111,39 @@ def race(
         legs=tuple(strategy.legs(history)),
         interrupted=bool(history) and history[-1].status is TrialStatus.INTERRUPTED,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRace:
+    a: Side
+    b: Side
+    # Where the study of both lies.
+    folder: Path
+    plan: RacePlan
+
+
+def plan_race(
+    a: str,
+    b: str,
+    *,
+    study: str | None = None,
+    results: Path = Path("results"),
+    rounds: int = ROUNDS,
+    delta: float = DELTA,
+    again: bool = False,
+) -> PlannedRace:
+    """The race of two trials of one study by the settings that each turned, to be run by `race`. Starts and writes
+    nothing."""
+    one, other = (find_side(text, results=results, study=study) for text in (a, b))
+    if one.folder is None or other.folder is None or one.folder.absolute() != other.folder.absolute():
+        raise UsageError(
+            f"--race launches settings of one study anew, and {a} and {b} are of two",
+            hint="name two trials of one study, as quickstart:1 quickstart:7",
+        )
+    plan = plan_launches(
+        one.records, one.record, other.record, rounds=rounds, delta=delta, cores=one.cores, again=again
+    )
+    return PlannedRace(a=one, b=other, folder=one.folder, plan=plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +179,13 @@ def compare(
     `study` is that of a bare trial number."""
     sides = (find_side(one, results=results, study=study) for one in (a, b))
     return compare_references(*sides, most=fail_if_slower, force=force)
+
+
+def compare_raced(planned: PlannedRace, *, fail_if_slower: float | None = None, force: bool = False) -> Comparison:
+    """The very trials that it was planned for, by that race as far as the journal has it by now."""
+    asked = planned.plan.race
+    sides = (read_again(side) for side in (planned.a, planned.b))
+    return compare_references(*sides, most=fail_if_slower, force=force, race=asked.id, delta=asked.delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,18 @@
 
 import argparse
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from support import emulated_accelerator
 
-# What the device works for a step: forward, backward and the optimizer together.
-DEVICE_S = 0.02
+# What the model works for a step, on the device or in its stead: half of it forward, half of it backward.
+MODEL_S = 0.02
+
+Compute = Callable[[float], None]
 
 
 class Samples(Dataset):
@@ -22,6 +26,33 @@ class Samples(Dataset):
     def __getitem__(self, index: int) -> torch.Tensor:
         time.sleep(self.seconds)
         return torch.full((3,), float(index))
+
+
+class Work(torch.autograd.Function):
+    """Nothing but its time, both ways."""
+
+    @staticmethod
+    def forward(ctx: Any, y: torch.Tensor, compute: Compute) -> torch.Tensor:
+        ctx.compute = compute
+        compute(MODEL_S / 2)
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        ctx.compute(MODEL_S / 2)
+        return gradient, None
+
+
+class Model(torch.nn.Module):
+    """All of the computing is inside: outside of any module it would be the host's own work, as logging is."""
+
+    def __init__(self, compute: Compute) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 1)
+        self.compute = compute
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Work.apply(self.linear(x), self.compute)
 
 
 class Loss(torch.nn.Module):
@@ -52,21 +83,13 @@ def main() -> None:
         # The model's way to it.
         device.allocate(8 * 2**20)
 
-    def compute(seconds: float) -> None:
-        if device is None:
-            time.sleep(seconds)
-        else:
-            device.launch(seconds)
-
     extra = {options.where: options.ms / 1e3}
-    model = torch.nn.Linear(3, 1)
+    model = Model(time.sleep if device is None else device.launch)
     criterion = Loss(device, extra.get("loss", 0.0))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     loader = DataLoader(Samples(0.002 + extra.get("data", 0.0)), batch_size=1, num_workers=1)
     for x in loader:
-        compute(DEVICE_S / 2)
         loss = criterion(model(x))
-        compute(DEVICE_S / 2)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import statistics
 import sys
@@ -19,27 +18,20 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from simulated_cells import SEED, Cell, cells, scaled
 
-from vtune.analysis.memory import with_memory
+from vtune.analysis.two_sides import compare_sides
 from vtune.domain.experiment import Experiment, PlannedRun, Window, Workload
-from vtune.domain.record import Diagnosis, TrialRecord
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialSpec, TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
-from vtune.execution.engines.simulated.launch import Launch
-from vtune.execution.engines.simulated.memory import Held
-from vtune.execution.engines.simulated.recording import record
-from vtune.execution.engines.simulated.surface import Box, LoaderCost, Noise, SampleCost, StepCost, Surface, settings_of
 from vtune.execution.engines.simulated.surfaces import SHARED_MACHINE, SURFACES
-from vtune.execution.engines.simulated.telemetry import look_on
-from vtune.execution.engines.simulated.training import Training
 from vtune.execution.engines.simulated.truth import true_rate
-from vtune.execution.engines.simulated.watching import follow
-from vtune.execution.engines.simulated.weather import Weather
 from vtune.execution.read import read_trial
 from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
@@ -49,103 +41,38 @@ from vtune.strategies.race import Race
 Tell = Callable[[str], None]
 
 RUNS, CELLS = 500, 100
+# Of each cell with what the replay does not know.
+UNKNOWN_LAUNCHES = 2
+UNKNOWN = "effects that the replay does not know (no bar)"
+UNKNOWN_MEANS = (
+    "No bar for effects that the replay does not know: costs that drift by 10 % over 256 samples, a pace that differs"
+    " by 10 % from settings to settings. What lasts for longer than a window cannot be told from it: the interval holds"
+    " for what was seen."
+)
 COMPARISONS = 200
-SEED = 20
 # Steps that the usual estimate takes.
 LAST = 50
-# The relative error of a truth is some 1.2 CV / √batches: half a percent at CV 0.5, and slow batches take more.
-TRUTH_BATCHES, TRUTH_BATCHES_IF_SLOW = 20_000, 60_000
+# The relative error of a truth is some 1.2 CV / √batches: half a percent at CV 0.5. Slow batches take more, and so do
+# costs that come in stretches, of which even these batches hold only a few hundred.
+TRUTH_BATCHES, TRUTH_BATCHES_IF_UNEVEN = 20_000, 60_000
 WINDOW = Window(trial_time_s=1e6, startup_time_s=1e6)
 WATCH = Watch(window=WINDOW, planned=PlannedRun())
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Costs by batch: the training's step is 1 s, the workers together make `pace` batches meanwhile."""
-
-    number: int
-    workers: int
-    prefetch: int
-    pace: float
-    cv: float
-    slow: bool
-    first_step_s: float
-    batch: int
-    contended: bool
-    every_steps: int | None
-
-    @property
-    def kind(self) -> str:
-        if self.slow:
-            return "2 % slow ×10"
-        return "CV ≤ 0.25" if self.cv <= 0.25 else "CV 0.5"
-
-    @property
-    def surface(self) -> Surface:
-        load_s = self.workers / self.pace / (1.18 if self.slow else 1.0)
-        shared = max(2.0, self.workers / 2 + 1)
-        return Surface(
-            name=f"cell {self.number}",
-            seed=1000 + self.number,
-            sample=SampleCost(
-                # Half of it is waiting, half competes for cores.
-                cpu_s=load_s / 2 / self.batch,
-                latency_s=load_s / 2 / self.batch,
-                # The two halves vary apart, and a batch is a sum of samples: by batch the spread is the cell's.
-                cv=self.cv * math.sqrt(2 * self.batch),
-                slow_fraction=0.02 / self.batch if self.slow else 0.0,
-                slow_factor=1 + 9 * self.batch if self.slow else 1.0,
-                batch_bytes=1e5,
-            ),
-            loader=LoaderCost(fork_s=0.01, boot_s=0.3, first_batch_s=load_s / 2, dispatch_s=0.005, receive_s=0.008),
-            step=StepCost(
-                base_s=0.9,
-                host_s=0.1,
-                cv=0.03,
-                first_s=self.first_step_s,
-                every_steps=self.every_steps,
-                every_s=2.0 if self.every_steps else 0.0,
-            ),
-            box=Box(cores=shared if self.contended else 64.0),
-            noise=Noise(launch_sd=0.01),
-            settings={
-                "workers": self.workers,
-                "prefetch_factor": self.prefetch,
-                "batch_size": self.batch,
-            },
-        )
-
-
-def cells(count: int) -> list[Cell]:
-    rng = np.random.default_rng(SEED)
-    kinds = [(cv, False) for cv in (0.05, 0.05, 0.1, 0.1, 0.25, 0.25, 0.25, 0.5, 0.5)] + [(0.1, True)]
-    return [
-        Cell(
-            number=number,
-            workers=int(rng.choice([1, 2, 4, 8, 16])),
-            prefetch=int(rng.choice([1, 2, 4, 8])),
-            pace=float(rng.choice([0.5, 0.8, 1.0, 1.25, 2.0])),
-            cv=kinds[number % len(kinds)][0],
-            slow=kinds[number % len(kinds)][1],
-            first_step_s=float(rng.choice([0.0, 5.0, 60.0])),
-            batch=int(rng.choice([1, 4])),
-            contended=bool(rng.random() < 1 / 3),
-            every_steps=10 if rng.random() < 0.2 else None,
-        )
-        for number in range(count)
-    ]
+OWN = Proposal(settings={}, reason="the current settings", origin="probe")
 
 
 def coverage(*, runs: int = RUNS, count: int = CELLS, tell: Tell) -> dict[str, Any]:
-    tasks = [(cell, max(1, runs // count)) for cell in cells(count)]
+    known = cells(count)
+    unknown = [replace(cell, misspecified=True) for cell in known[::2] if not cell.slow]
+    tasks = [(cell, max(1, runs // count)) for cell in known] + [(cell, UNKNOWN_LAUNCHES) for cell in unknown]
     measured = [row for found in _in_parallel(_one_cell, tasks, tell) for row in found]
-    rows = [row for row in measured if not row["after"]]
+    rows = [row for row in measured if not row["after"] and not row["misspecified"]]
     kinds = ["CV ≤ 0.25", "CV 0.5", "2 % slow ×10"]
     groups = {"all": rows, **{kind: [row for row in rows if row["kind"] == kind] for kind in kinds}}
     groups["2 % slow ×10, after 2 to 4 trials"] = [row for row in measured if row["after"]]
     groups["a slow first step"] = [row for row in rows if row["first_step_s"] == 60.0]
     groups["cores shared"] = [row for row in rows if row["contended"]]
     groups["work every 10th step"] = [row for row in rows if row["every_steps"]]
+    groups[UNKNOWN] = [row for row in measured if row["misspecified"]]
     return {
         "runs": len(rows),
         "cells": count,
@@ -159,17 +86,19 @@ def _one_cell(task: tuple[Cell, int]) -> list[dict[str, Any]]:
     """Through the folder and the reading of it, as a trial's record comes about."""
     cell, launches = task
     surface = cell.surface
-    truth = true_rate(surface, {}, batches=TRUTH_BATCHES_IF_SLOW if cell.slow else TRUTH_BATCHES)
+    uneven = cell.slow or cell.misspecified
+    truth = true_rate(surface, {}, batches=TRUTH_BATCHES_IF_UNEVEN if uneven else TRUTH_BATCHES)
     rows: list[dict[str, Any]] = []
-    alone: list[TrialRecord] = []
+    study: list[TrialRecord] = []
     for launch in range(launches):
         # What is rare is told by the study's other trials: with two of them or more, once again with their word.
-        for earlier in ([], alone) if cell.slow and len(alone) > 1 else ([],):
+        for earlier in ([], study) if cell.slow and len(study) > 1 else ([],):
             engine = SimulatedEngine(surface, launch_seed=launch)
             with tempfile.TemporaryDirectory() as scratch:
-                found, ends = run_trial(engine, TrialPaths(Path(scratch)), trial=launch + 1, earlier=earlier)
-            rows.append(_row(cell, truth, found, ends, after=len(earlier)))
-        alone.append(found)
+                folder = TrialPaths(Path(scratch))
+                found = run_trial(engine, folder, OWN, trial=launch + 1, earlier=earlier)
+                rows.append(_row(cell, truth, found, _step_ends(folder), after=len(earlier)))
+        study.append(found)
     return rows
 
 
@@ -194,22 +123,30 @@ def _row(cell: Cell, truth: float, found: TrialRecord, ends: Sequence[float], *,
 
 
 def run_trial(
-    engine: SimulatedEngine, folder: TrialPaths, *, trial: int, earlier: Sequence[TrialRecord] = ()
-) -> tuple[TrialRecord, list[float]]:
-    """The record, and when each step ended."""
-    spec = TrialSpec(
-        trial=trial, origin="probe", reason="the current settings", settings={}, effects=(), command=("train",),
-        cwd=".", env={}, token="simulated",
-    )  # fmt: skip
+    engine: SimulatedEngine, folder: TrialPaths, proposal: Proposal, *, trial: int, earlier: Sequence[TrialRecord] = ()
+) -> TrialRecord:
+    """As the loop does it: ended by what the study knows, read from its folder with what the study knows."""
+    spec = _spec_of(proposal, trial)
     experiment = Experiment(study="s", workload=Workload(command=spec.command, cwd=Path(".")), window=WINDOW)
-    outcome = engine.run(spec, folder, WATCH, lambda event: None)
+    outcome = engine.run(spec, folder, replace(WATCH, earlier=tuple(earlier)), lambda event: None)
     found = read_trial(experiment, machine_of(engine.surface), spec, outcome, folder, earlier=earlier)
     if found.status is not TrialStatus.COMPLETED:
         raise RuntimeError(f"{engine.surface.name}: {found.status}, {found.detail}")
+    return found
+
+
+def _spec_of(proposal: Proposal, trial: int) -> TrialSpec:
+    return TrialSpec(
+        trial=trial, origin=proposal.origin, reason=proposal.reason, settings=proposal.settings, effects=(),
+        command=("train",), cwd=".", env={}, token="simulated", race=proposal.race,
+    )  # fmt: skip
+
+
+def _step_ends(folder: TrialPaths) -> list[float]:
     log = StepLog(folder)
     while log.refresh():
         pass
-    return found, [step.ended_s for step in log.steps]
+    return [step.ended_s for step in log.steps]
 
 
 def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -242,15 +179,16 @@ GAP = 0.05
 
 def races(*, comparisons: int = COMPARISONS, tell: Tell) -> dict[str, Any]:
     """The same settings twice; and one side truly faster or slower by 5 %. Launches differ, the machine drifts, and
-    neighbours come and go; half of the trainings are seeded."""
+    neighbours come and go; half of the trainings are seeded. What is called is what `vtune compare` says of them."""
     same = list(_in_parallel(_one_race, [(number, 0.0) for number in range(comparisons)], tell))
     gaps = [(number, GAP if number % 2 else -GAP) for number in range(comparisons)]
     apart = list(_in_parallel(_one_race, gaps, tell))
+    wrong_way = {"faster": "slower", "slower": "faster"}
     return {
         "comparisons": comparisons,
-        "called_different": sum(row["called"] != "tie" for row in same) / len(same),
+        "called_different": sum(row["called"] in ("faster", "slower") for row in same) / len(same),
         "found": sum(row["called"] == row["truly"] for row in apart) / len(apart),
-        "called_the_wrong_way": sum(row["called"] not in ("tie", row["truly"]) for row in apart) / len(apart),
+        "called_the_wrong_way": sum(row["called"] == wrong_way[row["truly"]] for row in apart) / len(apart),
         "rounds_same": statistics.fmean(row["rounds"] for row in same),
         "rounds_apart": statistics.fmean(row["rounds"] for row in apart),
         "found_by_cv": {
@@ -263,7 +201,7 @@ def races(*, comparisons: int = COMPARISONS, tell: Tell) -> dict[str, Any]:
 
 
 def _one_race(task: tuple[int, float]) -> dict[str, Any]:
-    """By the project's own race, to its own end; only the folders are left out, which nobody would read."""
+    """By the project's own race to its own end, from the records that a study would have of it."""
     number, gap = task
     rng = np.random.default_rng((SEED, number))
     cell = Cell(
@@ -281,51 +219,29 @@ def _one_race(task: tuple[int, float]) -> dict[str, Any]:
     surface = replace(
         cell.surface, seed=5000 + number + (100_000 if gap else 0), noise=SHARED_MACHINE, seeded=number % 4 < 2
     )
-    sides = {False: surface, True: scaled(surface, 1 / (1 + gap))}
-    race = Race(contestants=[OTHER], baseline=ONE, seed=number, cores=surface.box.cores)
-    weather = Weather(surface.noise, surface.seed)
+    cores = machine_of(surface).cores
+    race = Race(contestants=[OTHER], baseline=ONE, seed=number, cores=cores)
+    # Of one seed, so both see the same weather; the clock goes on from one to the other.
+    engines = {False: SimulatedEngine(surface), True: SimulatedEngine(scaled(surface, 1 / (1 + gap)))}
+    sides: dict[bool, list[TrialRecord]] = {False: [], True: []}
     history: list[TrialRecord] = []
     clock_s = 0.0
-    while (proposal := race.propose(history)) is not None:
-        side = sides[bool(proposal.settings.get("pin_memory"))]
-        found, clock_s = _launch(side, proposal, len(history) + 1, weather, clock_s)
-        history.append(found)
-    standing = race.standing(history)
-    called = "faster" if standing.won else "slower" if standing.out.get(1) == "slower" else "tie"
-    truly = "faster" if gap > 0 else "slower" if gap < 0 else "tie"
+    with tempfile.TemporaryDirectory() as scratch:
+        while (proposal := race.propose(history)) is not None:
+            side = bool(proposal.settings.get("pin_memory"))
+            engine, trial = engines[side], len(history) + 1
+            engine.clock_s = clock_s
+            folder = TrialPaths(Path(scratch) / str(trial))
+            folder.root.mkdir()
+            history.append(run_trial(engine, folder, proposal, trial=trial, earlier=history))
+            sides[side].append(history[-1])
+            clock_s = engine.clock_s
+    compared = compare_sides(sides[False], sides[True], cores=(cores, cores), races=history)
     return {
         "gap": gap, "cv": cell.cv, "pace": cell.pace, "workers": cell.workers, "seeded": surface.seeded,
-        "called": called, "truly": truly, "rounds": standing.rounds,
+        "called": compared.verdict, "truly": "faster" if gap > 0 else "slower" if gap < 0 else "tie",
+        "ratio": compared.ratio.value, "won": race.standing(history).won, "rounds": race.standing(history).rounds,
     }  # fmt: skip
-
-
-def scaled(surface: Surface, factor: float) -> Surface:
-    """The same training with all that it does taking so much longer."""
-    sample, loader, step = surface.sample, surface.loader, surface.step
-    return replace(
-        surface,
-        sample=replace(sample, cpu_s=factor * sample.cpu_s, latency_s=factor * sample.latency_s),
-        loader=replace(loader, dispatch_s=factor * loader.dispatch_s, receive_s=factor * loader.receive_s),
-        step=replace(step, base_s=factor * step.base_s, host_s=factor * step.host_s, every_s=factor * step.every_s),
-    )
-
-
-def _launch(
-    surface: Surface, proposal: Proposal, number: int, weather: Weather, clock_s: float
-) -> tuple[TrialRecord, float]:
-    settings = settings_of(surface, proposal.settings)
-    training = Training(surface, settings, Launch(surface, settings, number, weather), started_s=clock_s, pid=4000)
-    end = follow(training, WATCH)
-    # By fewer replicates than a record's own and without the step or two after it: a race looks at the rate alone.
-    assert end.estimate is not None
-    looks = look_on(training, Held(training), weather, end.at_s)
-    measured = with_memory(end.estimate, looks, record(training, end.at_s).roles)
-    found = TrialRecord(
-        trial=number, origin=proposal.origin, settings=proposal.settings, reason=proposal.reason,
-        status=TrialStatus.COMPLETED, detail=None, seconds=end.at_s - clock_s, measurement=measured,
-        diagnosis=Diagnosis(bottleneck="unknown", verdict=""), race=proposal.race,
-    )  # fmt: skip
-    return found, end.at_s + 2.0
 
 
 def speed(*, trials: int = 10) -> dict[str, float]:
@@ -341,13 +257,9 @@ def speed(*, trials: int = 10) -> dict[str, float]:
                     folder = TrialPaths(Path(scratch) / str(trial))
                     folder.root.mkdir()
                     if reads:
-                        run_trial(engine, folder, trial=trial)
-                        continue
-                    spec = TrialSpec(
-                        trial=trial, origin="probe", reason="", settings={}, effects=(), command=("train",), cwd=".",
-                        env={}, token="simulated",
-                    )  # fmt: skip
-                    engine.run(spec, folder, replace(WATCH, window=window), lambda event: None)
+                        run_trial(engine, folder, OWN, trial=trial)
+                    else:
+                        engine.run(_spec_of(OWN, trial), folder, replace(WATCH, window=window), lambda event: None)
         found[f"{name}_a_minute"] = 60 * trials * len(SURFACES) / (time.perf_counter() - begun_s)
     return found
 
@@ -391,6 +303,7 @@ def markdown(found: dict[str, Any]) -> list[str]:
     out += [
         "",
         "Of the usual estimates: bias, 95th percentile and worst error.",
+        *([UNKNOWN_MEANS] if UNKNOWN in told["groups"] else []),
         "",
         f"- {raced['comparisons']} races of equals: {100 * raced['called_different']:.1f} % called different, after "
         f"{raced['rounds_same']:.1f} rounds on average.",

@@ -9,10 +9,10 @@ from statistics import fmean
 
 from vtune.analysis.cold_start import gained_s
 from vtune.analysis.costs import Costs
-from vtune.analysis.pauses import Stop, pauses_of, stops_of
+from vtune.analysis.pauses import Stop, pauses_of
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, epochs_are_short, samples_of
-from vtune.domain.events import BatchLoaded, Fact
+from vtune.domain.events import BatchLoaded
 from vtune.domain.record import Measurement, Pause
 
 
@@ -72,7 +72,7 @@ def around_steps(
     regular: Sequence[StepWindow],
     *,
     loaded: Sequence[BatchLoaded],
-    facts: Sequence[Fact],
+    stops: Sequence[Stop],
     started_s: float | None,
     samples_per_epoch: int | None,
     costs: Costs | None,
@@ -82,7 +82,6 @@ def around_steps(
     if pace is None:
         return Around()
     begin_s = regular[0].started_s
-    stops = stops_of(roles, loaded, facts)
     pauses = pauses_of(stops, windows, begin_s)
     once_s = _once_s(pace, roles, loaded, begin_s, started_s) if started_s is not None else None
     if epochs_are_short(roles):

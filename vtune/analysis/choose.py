@@ -21,8 +21,8 @@ from vtune.analysis.comparable import (
 from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
 from vtune.analysis.fit import excess_of, nearest_relaxation, unjudged
 from vtune.analysis.laps import raced
-from vtune.analysis.lost import Compared, lost_because
-from vtune.analysis.race import DELTA, Paired, is_faster
+from vtune.analysis.lost import Seen, lost_because
+from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
 from vtune.domain.choice import Choice, RankedBy, Ratio
 from vtune.domain.experiment import Limits
@@ -58,14 +58,17 @@ def choose(
         rivals = [rival for rival in rivals if settings_of(rival) != settings_of(baseline)]
     against = _Against(lasting, rates, ranked_by, cores, widen=spread * widening_for(len(rivals)))
     ratios: dict[int, Ratio] = {}
+    rounds: dict[int, int] = {}
+    of = {record.trial: record for record in measured}
     if baseline is not None:
         ratios = {record.trial: against.ratio(record, baseline) for record in measured if record != baseline}
+        rounds = {trial: met.pairs for trial in ratios if (met := against.paired(of[trial], baseline)) is not None}
     best = _best(baseline, rivals, ratios, against, baseline_fits=baseline in feasible)
     least = rates[best.trial].value if best is not None else 0.0
     weak = {record.trial for record in feasible} - {record.trial for record in solid}
     short = {trial for trial in weak if rates[trial].value > least}
     tie = _tie(best, [record for record in feasible if record.trial not in short], against)
-    seen = Compared(best, baseline, tie, short, ratios, over)
+    seen = Seen(best, baseline, tie, short, ratios, rounds, over)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, shares, cores))
     return Choice(
@@ -79,6 +82,7 @@ def choose(
         tie=tuple(record.trial for record in tie),
         lost=tuple(lost_because(record, seen) for record in records if best is None or record.trial != best.trial),
         ratios=ratios,
+        paired_rounds=rounds,
         over=over,
         nearest=nearest_relaxation(over),
         neighbours=neighbours,
@@ -125,7 +129,7 @@ class _Against:
         show it of the number in the middle, and that there is a difference at all of the interval."""
         found = self.paired(one, other)
         if found is not None:
-            return is_faster(found, DELTA)
+            return found.called == "faster"
         ratio = self.ratio(one, other)
         return ratio.ci95 is not None and ratio.ci95[0] > 1 + DELTA
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vtune.analysis.costs import Costs
-
-Array = NDArray[np.float64]
+from vtune.analysis.draws import drawn
+from vtune.analysis.schedule import step_ends
 
 REPLICATES = 40
 # By then a queue is as it will be; a longer epoch only adds steady batches.
@@ -23,41 +22,19 @@ def gained_s(costs: Costs, batches: int | None) -> float | None:
     Workers that begin together deliver their rounds together, which wins time where the training waits for them; an
     empty queue has nothing to bridge slow batches with, which loses some where the two are about as fast.
     """
-    workers, stock = costs.workers, costs.workers * max(1, costs.prefetch)
+    workers, prefetch = costs.workers, max(1, costs.prefetch)
     if not workers or not costs.in_order:
         return None
     count = MOST_BATCHES if batches is None else batches
     if count > MOST_BATCHES:
         # The last round holds as many batches as that of the whole epoch.
         count = MOST_BATCHES - (MOST_BATCHES - count) % workers
-    settling = SETTLING * stock
+    settling = SETTLING * workers * prefetch
     # Compared with whole rounds, as the workers' batches come in rounds in the middle of an epoch, too.
     rounds = -(-count // workers) * workers
-    rng = np.random.default_rng(0)
-    shape = (settling + rounds, REPLICATES)
-    busy = rng.choice(costs.load_s, shape) + rng.choice(costs.dispatch_s, shape)
-    rows = rng.integers(len(costs.own_s), size=shape)
-    own, delivery = costs.own_s[rows], costs.delivery_s[rows]
-    first, cold = _replayed(busy[settling:], delivery[settling:], own[settling:], workers, stock)
-    _, warm = _replayed(busy, delivery, own, workers, stock)
+    busy, training = drawn(costs, (settling + rounds, REPLICATES), np.random.default_rng(0))
+    cold = step_ends(busy[settling:], training.after(settling), workers=workers, prefetch=prefetch)
+    warm = step_ends(busy, training, workers=workers, prefetch=prefetch)
+    first = cold[0] - training.own[settling]
     as_many = (warm[-1] - warm[settling - 1]) * count / rounds
     return float(np.mean(as_many - (cold[count - 1] - first)))
-
-
-def _replayed(busy: Array, delivery: Array, own: Array, workers: int, stock: int) -> tuple[Array, Array]:
-    """From an empty queue: when the first batch is there, and when each step ends."""
-    count, replicates = busy.shape
-    finished = np.zeros((workers, replicates))
-    there = np.zeros((stock, replicates))
-    ends = np.zeros((count, replicates))
-    ended = np.zeros(replicates)
-    for j in range(count):
-        mine = finished[j % workers]
-        np.maximum(mine, there[j % stock], out=mine)
-        mine += busy[j]
-        slot = there[j % stock]
-        np.maximum(mine, ended, out=slot)
-        slot += delivery[j]
-        ended = slot + own[j]
-        ends[j] = ended
-    return ends[0] - own[0], ends

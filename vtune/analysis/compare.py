@@ -47,7 +47,7 @@ def lost_to_others(share: float) -> float:
     return LOST_TO_OTHERS * min(1.0, max(0.0, share))
 
 
-def pooled(rates: Sequence[Rate], *, lost: float = 0.0) -> Rate:
+def pooled_rate(rates: Sequence[Rate], *, lost: float = 0.0) -> Rate:
     """Several launches of the same settings as one rate, each by its interval. `lost`: what others may have taken from
     all of them."""
     known = [(rate, sides) for rate in rates if (sides := _sides(rate)) is not None and min(sides) > 0]

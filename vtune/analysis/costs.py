@@ -101,10 +101,9 @@ def costs_of(
         cpu, dispatch = np.full(len(load), np.nan), np.zeros(len(load))
         delivery, waited = [0.0] * len(training), [True] * len(training)
     kinds = _kinds(training)
-    prefetch = roles.settings.get("prefetch_factor")
     return Costs(
         workers=roles.workers,
-        prefetch=prefetch if isinstance(prefetch, int) else 2,
+        prefetch=roles.prefetch,
         in_order=roles.settings.get("in_order") is not False,
         samples_per_batch=float(np.mean([samples_of(row.batch) for row in training])),
         load_s=load,
@@ -234,8 +233,6 @@ def _worker_rows(
     by_worker: dict[tuple[int, int], list[tuple[tuple[int, int], BatchLoaded]]] = defaultdict(list)
     for key, load in sorted(by_batch.items()):
         by_worker[key[0], load.pid].append((key, load))
-    prefetch = roles.settings.get("prefetch_factor")
-    ahead = prefetch if isinstance(prefetch, int) else 2
     rows: list[tuple[float, float, float, float]] = []
     met: set[int] = set()
     for (_, pid), own in sorted(by_worker.items()):
@@ -245,7 +242,7 @@ def _worker_rows(
             if first or key not in there:
                 continue
             free_s = own[n - 1][1].finished_s if n else load.started_s
-            ordered_s = there.get(own[n - ahead][0], free_s) if n >= ahead else free_s
+            ordered_s = there.get(own[n - roles.prefetch][0], free_s) if n >= roles.prefetch else free_s
             took = load.finished_s - load.started_s
             rows.append((load.started_s, took, load.cpu_s, max(0.0, load.started_s - max(free_s, ordered_s))))
         met.add(pid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.analysis.advice import WORTH_SAYING, next_steps
+from vtune.analysis.advice import CORES_FULL, WAITS_LITTLE, WORTH_SAYING, gain_of, next_steps
 from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
@@ -11,15 +11,12 @@ from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement
 
-# Below 5 % waiting nothing in the loader can win more than noise; above 25 % the loader sets the pace.
-WAITS_LITTLE = 0.05
+# Above 25 % waiting the loader sets the pace.
 WAITS_MUCH = 0.25
 # Others that keep more than this share of a core busy make every number here a lower bound.
 OTHERS_CORES = 0.3
 # Work of every n-th step that adds less than this to the mean is not worth a sentence.
 PERIOD_FELT = 0.01
-# The tree keeps this share of the cores busy: more workers would take time from the training itself.
-CORES_FULL = 0.9
 # Workers that compute in less than half of their time wait for something; most of their bytes came from the device.
 WAITS_FOR_FILES = 0.5
 MOSTLY_COLD = 0.5
@@ -106,6 +103,8 @@ def _wait_share(measured: Measurement, in_steps: float) -> float:
 
 def _waits_for_storage(measured: Measurement) -> bool:
     """The workers hardly compute, and what they read came from the disk: not from the page cache, a sleep or a lock."""
+    if any(one.change == "storage_free" for one in measured.what_if) and gain_of(measured, "storage_free") is None:
+        return False  # nothing would be won by it
     cost, cold = measured.worker_cost, measured.cold_fraction
     computing = cost.cpu_fraction if cost is not None else None
     return computing is not None and computing < WAITS_FOR_FILES and cold is not None and cold > MOSTLY_COLD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vtune.analysis.comparable import has_rate, metric_of, others_share, rate_of, settings_of
-from vtune.analysis.race import Lap, Paired, Round, Rules, paired
+from vtune.analysis.race import DELTA, Lap, Paired, Round, Rules, judge_race, paired
 from vtune.domain.choice import RankedBy
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -39,27 +39,51 @@ def lap_of(record: TrialRecord, ranked_by: RankedBy, cores: float | None) -> Lap
 
 
 def raced(
-    records: Sequence[TrialRecord], one: TrialRecord, other: TrialRecord, ranked_by: RankedBy, cores: float | None
+    records: Sequence[TrialRecord],
+    one: TrialRecord,
+    other: TrialRecord,
+    ranked_by: RankedBy,
+    cores: float | None,
+    *,
+    race: str | None = None,
+    delta: float | None = None,
 ) -> Paired | None:
-    """`one`'s settings over `other`'s, by the race that paired them most often; None where none did so twice."""
+    """`one`'s settings over `other`'s, by the race that is asked for, else by the latest that was decided, else by the
+    one that paired them most often; None where none did so twice. `delta`: what at most may count as equal."""
     best: Paired | None = None
-    for race in dict.fromkeys(record.race.id for record in records if record.race is not None):
-        legs = legs_of(records, race)
+    rank: tuple[bool, bool, int] | None = None
+    for name in dict.fromkeys(record.race.id for record in records if record.race is not None):
+        legs = legs_of(records, name)
         places = [_place(legs, record) for record in (one, other)]
         if places[0] is None or places[1] is None or places[0] == places[1]:
             continue
-        found = paired(rounds_of(legs, cores, ranked_by), places[0], places[1], _rules(legs))
-        if found is not None and (best is None or found.pairs >= best.pairs):
-            best = found
+        rules, rounds = rules_of(legs, delta=delta), rounds_of(legs, cores, ranked_by)
+        found = paired(rounds, places[0], places[1], rules)
+        if found is None:
+            continue
+        standing = judge_race(rounds, rules)
+        failed = any(standing.out.get(place) == "failed" for place in places if place is not None)
+        decided = standing.decided and not failed
+        # Of two that were decided the later one: whoever raced again wanted to know anew.
+        at = name == race, decided, 0 if decided else found.pairs
+        if rank is None or at >= rank:
+            best, rank = found, at
     return best
+
+
+def rules_of(legs: Sequence[TrialRecord], *, rounds: int = 0, delta: float | None = None) -> Rules:
+    """Of one race, as it was planned and as it is asked for now: it is only ever gone on with for more rounds, and
+    judged by the narrower zone. An interval holds for all looks that were planned, also where fewer are asked for."""
+    plans = [leg.race for leg in legs if leg.race is not None]
+    zones = [DELTA if plan.delta is None else plan.delta for plan in plans]
+    return Rules(
+        contestants=plans[0].contestants,
+        rounds=max(rounds, *(plan.rounds for plan in plans)),
+        delta=min(zones) if delta is None else min(delta, *zones),
+    )
 
 
 def _place(legs: Sequence[TrialRecord], record: TrialRecord) -> int | None:
     """The contestant that ran with these settings."""
     wanted = settings_of(record)
     return next((leg.race.contestant for leg in legs if leg.race is not None and settings_of(leg) == wanted), None)
-
-
-def _rules(legs: Sequence[TrialRecord]) -> Rules:
-    plans = [leg.race for leg in legs if leg.race is not None]
-    return Rules(contestants=plans[0].contestants, rounds=max(plan.rounds for plan in plans))

@@ -13,7 +13,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
 
-class Compared:
+class Seen:
     """What the reasons for losing are told from."""
 
     def __init__(
@@ -23,19 +23,20 @@ class Compared:
         tie: Sequence[TrialRecord],
         short: Collection[int],
         ratios: Mapping[int, Ratio],
+        rounds: Mapping[int, int],
         over: Mapping[int, tuple[Excess, ...]],
     ) -> None:
-        self.best, self.baseline, self.ratios, self.over = best, baseline, ratios, over
+        self.best, self.baseline, self.ratios, self.rounds, self.over = best, baseline, ratios, rounds, over
         self.tie = {record.trial for record in tie}
         self.short = short
 
 
-def lost_because(record: TrialRecord, seen: Compared) -> Lost:
+def lost_because(record: TrialRecord, seen: Seen) -> Lost:
     reason, why = _why_lost(record, seen)
     return Lost(trial=record.trial, reason=reason, why=why)
 
 
-def _why_lost(record: TrialRecord, seen: Compared) -> tuple[LostFor, str]:
+def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
     if record.status is not TrialStatus.COMPLETED:
         return "failed", f"{record.status.value.replace('_', ' ')}: {record.detail or 'no detail is known'}"
     if record.measurement.ceiling is not None:
@@ -55,7 +56,8 @@ def _why_lost(record: TrialRecord, seen: Compared) -> tuple[LostFor, str]:
     against = seen.baseline if ratio is not None else None
     said = "the baseline"
     if ratio is not None and against is not None:
-        said = f"{times(ratio.value, ratio.ci95)} of trial {against.trial}"
+        raced = f" by {rounds} rounds of a race" if (rounds := seen.rounds.get(record.trial)) else ""
+        said = f"{times(ratio.value, ratio.ci95)} of trial {against.trial}{raced}"
     if not same_cache(record, best):
         return "other_cache", (
             f"{said}, but it read its data {record.measurement.cache} and trial {best.trial} {best.measurement.cache}:"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vtune.analysis.device import with_device
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import with_gpus
 from vtune.analysis.host import with_outside
 from vtune.analysis.memory import with_memory
@@ -15,7 +16,7 @@ from vtune.analysis.rates import Rated, with_rates, workers_are_seen
 from vtune.analysis.roles import Roles
 from vtune.analysis.storage import with_storage
 from vtune.analysis.tail import with_tail
-from vtune.analysis.twin import REPLICATES, SlowShare
+from vtune.analysis.twin import REPLICATES
 from vtune.analysis.voxels import with_voxels
 from vtune.analysis.what_if import with_what_if
 from vtune.analysis.window import StepWindow, start_up_steps, step_windows, steps_of_stock
@@ -43,9 +44,12 @@ class Observed:
     gpus: Sequence[Gpu] = ()
 
 
-def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded] = ()) -> int:
-    """Steps after the start-up, epoch boundaries apart: what the window counts."""
-    return 0 if roles is None else len(_regular(step_windows(roles), roles, loaded))
+def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> int:
+    """Steps after the start-up, epoch boundaries and seldom pauses apart: what the window counts."""
+    if roles is None:
+        return 0
+    windows = step_windows(roles)
+    return len(_regular(windows, roles, loaded, seldom(stops_of(roles, loaded, facts), windows)))
 
 
 def measure(
@@ -62,7 +66,8 @@ def measure(
     other trials know of slow batches. `provisional`: the rates alone, and quickly, for a trial that still runs."""
     roles = observed.roles
     windows = step_windows(roles) if roles is not None else []
-    apart = _apart(roles, windows, observed) if roles is not None else []
+    stops = stops_of(roles, observed.loaded, observed.facts) if roles is not None else []
+    apart = seldom(stops, windows)
     regular = _regular(windows, roles, observed.loaded, apart) if roles is not None else []
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
     measured = with_gpus(
@@ -114,7 +119,7 @@ def measure(
         windows=windows,
         regular=regular,
         loaded=observed.loaded,
-        facts=observed.facts,
+        stops=stops,
         started_s=observed.started_s,
         costs=None if provisional else rated.costs,
         batch_factor=batch_factor,
@@ -125,15 +130,11 @@ def _explained(measured: Measurement, rated: Rated, earlier: SlowShare | None, c
     measured = with_outside(measured)
     if rated.costs is None:
         return measured
-    return with_what_if(with_tail(measured, rated.costs, earlier), rated.costs, cores)
-
-
-def _apart(roles: Roles, windows: Sequence[StepWindow], observed: Observed) -> list[Stop]:
-    return seldom(stops_of(roles, observed.loaded, observed.facts), windows)
+    return with_what_if(with_tail(measured, rated.costs, earlier), rated.costs, rated.slow, cores)
 
 
 def _regular(
-    windows: Sequence[StepWindow], roles: Roles, loaded: Sequence[BatchLoaded], apart: Sequence[Stop] = ()
+    windows: Sequence[StepWindow], roles: Roles, loaded: Sequence[BatchLoaded], apart: Sequence[Stop]
 ) -> list[StepWindow]:
     """A replayed window need not wait for the stock to be gone."""
     first = start_up_steps(windows)

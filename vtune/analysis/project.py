@@ -8,9 +8,10 @@ from typing import Literal
 
 from vtune.analysis.around import around_steps
 from vtune.analysis.costs import Costs
+from vtune.analysis.pauses import Stop
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, epochs_are_short
-from vtune.domain.events import BatchLoaded, Fact
+from vtune.domain.events import BatchLoaded
 from vtune.domain.experiment import PlannedRun, Price
 from vtune.domain.record import Measurement, Projection
 
@@ -26,7 +27,7 @@ def project(
     windows: Sequence[StepWindow],
     regular: Sequence[StepWindow],
     loaded: Sequence[BatchLoaded],
-    facts: Sequence[Fact],
+    stops: Sequence[Stop],
     started_s: float | None,
     costs: Costs | None = None,
     batch_factor: float = 1.0,
@@ -40,7 +41,7 @@ def project(
         windows,
         regular,
         loaded=loaded,
-        facts=facts,
+        stops=stops,
         started_s=started_s,
         samples_per_epoch=samples,
         costs=costs,

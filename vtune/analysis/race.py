@@ -41,6 +41,8 @@ OTHERS_COUNT = 0.5
 LEVEL = 0.016
 
 Out = Literal["slower", "failed"]
+# "tie": not shown, or by no more than counts as equal.
+Called = Literal["faster", "slower", "tie"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,10 @@ class Rules:
     rounds: int = ROUNDS
     delta: float = DELTA
 
+    @property
+    def most_rounds(self) -> int:
+        return self.rounds + EXTRA_ROUNDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
@@ -73,10 +79,25 @@ class Paired:
     # Its interval holds at this look and at all earlier ones together, and for all contestants against one.
     ratio: Ratio
     pairs: int
+    # What counts as equal, as a logarithm.
+    delta: float
     # Not further apart than this, either way (each side 95 %); None with too few pairs for such a claim.
     within: float | None = None
     # Rounds in which one of the two read its data otherwise.
     not_paired: int = 0
+
+    @property
+    def called(self) -> Called:
+        """The one rule by which a race is judged, in its rounds and by whoever reads it afterwards: shown, and by more
+        than what counts as equal."""
+        by = math.log(self.ratio.value)
+        if self.ratio.shown_faster and by > self.delta:
+            return "faster"
+        return "slower" if self.ratio.shown_slower and -by > self.delta else "tie"
+
+    @property
+    def shown_equal(self) -> bool:
+        return self.within is not None and self.within < self.delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +164,10 @@ def paired(rounds: Sequence[Round], one: int, other: int, rules: Rules) -> Paire
     return Paired(
         ratio=Ratio(value=math.exp(value), ci95=(math.exp(low), math.exp(high))),
         pairs=n,
+        delta=rules.delta,
         within=within,
         not_paired=own.not_paired,
     )
-
-
-def is_faster(found: Paired, delta: float) -> bool:
-    """Shown, and by more than what counts as equal."""
-    return found.ratio.shown_faster and math.log(found.ratio.value) > delta
 
 
 def level(n: int, rules: Rules) -> float:
@@ -158,10 +175,11 @@ def level(n: int, rules: Rules) -> float:
     return LEVEL * min(1.0, n / rules.rounds) ** 2 / max(1, rules.contestants - 1)
 
 
-def worth_racing(rates: Sequence[Rate], baseline: int = 0) -> tuple[int, ...]:
+def worth_racing(rates: Sequence[Rate], baseline: int = 0, *, spread: float = 1.0) -> tuple[int, ...]:
     """Of settings that were launched once each, those that only a race can tell from the fastest, the baseline first.
-    Nothing where the gap exceeds the intervals already: then one launch each is enough."""
-    widen = widening_for(len(rates) - 1)
+    Nothing where the gap exceeds the intervals already: then one launch each is enough. `spread`: by
+    what factor launches of the same settings disagree more than their intervals say."""
+    widen = spread * widening_for(len(rates) - 1)
     lead = max(range(len(rates)), key=lambda one: rates[one].value)
     ratios = [ratio_of(rate, rates[lead], widen=widen) for rate in rates]
     near = [one for one, ratio in enumerate(ratios) if one == lead or not ratio.shown_slower]
@@ -238,12 +256,7 @@ def _shown_slower(rounds: Sequence[Round], rules: Rules, out: Mapping[int, Out],
     if not among:
         return set()
     lead = _lead(rounds, rules, among)
-    return {c for c in among if c != lead and _is_slower(paired(rounds, c, lead, rules), rules)}
-
-
-def _is_slower(found: Paired | None, rules: Rules) -> bool:
-    """Shown, and by more than what counts as equal."""
-    return found is not None and found.ratio.shown_slower and -math.log(found.ratio.value) > rules.delta
+    return {c for c in among if c != lead and (found := paired(rounds, c, lead, rules)) and found.called == "slower"}
 
 
 def _is_decided(rounds: Sequence[Round], rules: Rules, out: Mapping[int, Out], *, beaten: bool) -> bool:
@@ -252,9 +265,9 @@ def _is_decided(rounds: Sequence[Round], rules: Rules, out: Mapping[int, Out], *
         return True
     lead = _lead(rounds, rules, among)
     found = [paired(rounds, c, lead, rules) for c in among if c != lead]
-    if all(one is not None and one.within is not None and one.within < rules.delta for one in found):
+    if all(one is not None and one.shown_equal for one in found):
         return True
-    if len(rounds) >= rules.rounds + EXTRA_ROUNDS:
+    if len(rounds) >= rules.most_rounds:
         return True
     return len(rounds) >= rules.rounds and all(one is not None and one.pairs >= rules.rounds for one in found)
 
@@ -273,7 +286,7 @@ def _standing(
         rounds=len(rounds),
         decided=decided,
         lead=lead,
-        won=beaten and lead is not None and lead in against and is_faster(against[lead], rules.delta),
+        won=beaten and lead is not None and lead in against and against[lead].called == "faster",
         equals=(lead, *(c for c in left if c != lead)) if lead is not None else (),
         running=() if decided else tuple(running),
         out=out,

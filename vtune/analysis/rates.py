@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtune.analysis.costs import Costs, costs_of
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width, rate_with_interval
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import slow_of, together
-from vtune.analysis.twin import FEW, REPLICATES, Replay, SlowShare, replay
+from vtune.analysis.twin import FEW, REPLICATES, Replay, replay
 from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchLoaded, DeviceStepped
 from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
@@ -32,6 +33,8 @@ class Rated:
     measured: Measurement
     # What the rate was replayed from; None where it could not be.
     costs: Costs | None = None
+    # And what is known of slow batches beyond them.
+    slow: SlowShare | None = None
 
 
 def workers_are_seen(roles: Roles, loaded: Sequence[BatchLoaded]) -> bool:
@@ -73,9 +76,9 @@ def with_rates(
     slow = together(earlier, costs.load_s) if costs.workers else None
     measured = _by_replay(measured, roles, costs, slow, replicates)
     if both_capacities:
-        alone = costs.samples_per_batch * len(roles.ranks) * loader_alone(costs).rate
+        alone = costs.samples_per_batch * len(roles.ranks) * _loader_alone(costs, slow).rate
         measured = replace(measured, loader_samples_per_s=alone)
-    return Rated(measured=measured, costs=costs)
+    return Rated(measured=measured, costs=costs, slow=slow)
 
 
 def _by_replay(
@@ -103,9 +106,9 @@ def _by_replay(
     return replace(measured, steady=because is None, unsteady_because=because)
 
 
-def loader_alone(costs: Costs) -> Replay:
+def _loader_alone(costs: Costs, slow: SlowShare | None) -> Replay:
     """Compute for free: what the loader could deliver to a training that takes no time."""
-    return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), replicates=FEW)
+    return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), slow=slow, replicates=FEW)
 
 
 def _unsteady_replay(measured: Measurement, costs: Costs) -> str | None:

@@ -77,10 +77,15 @@ class Roles:
         return workers if isinstance(workers, int) else 0
 
     @property
+    def prefetch(self) -> int:
+        """By worker; torch's own default where a loader does not say."""
+        prefetch = self.settings.get("prefetch_factor")
+        return prefetch if isinstance(prefetch, int) else 2
+
+    @property
     def stock(self) -> int:
         """Batches that may lie ready before the first step ends."""
-        prefetch = self.settings.get("prefetch_factor")
-        return self.workers * prefetch if isinstance(prefetch, int) else 0
+        return self.workers * self.prefetch
 
     def own_loads(self, loaded: Sequence[BatchLoaded]) -> list[BatchLoaded]:
         """What the training loader's workers made; a validation loader's workers are others."""

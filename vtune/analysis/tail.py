@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtune.analysis.costs import Costs
-from vtune.analysis.twin import FEW, SlowShare, replay
+from vtune.analysis.draws import SlowShare
+from vtune.analysis.twin import FEW, replay
 from vtune.domain.record import Measurement, Tail, TrialRecord
 
 # So many medians are no spread of an ordinary batch.

@@ -16,23 +16,22 @@ from vtune.analysis.comparable import (
     same_cache,
     settings_of,
 )
-from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, pooled, ratio_of
+from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, pooled_rate, ratio_of
 from vtune.analysis.laps import raced
-from vtune.analysis.race import Paired
+from vtune.analysis.race import Paired, worth_racing
 from vtune.domain.choice import RankedBy, Ratio
 from vtune.domain.record import TrialRecord
 
 # "unknown": a side has no interval, so nothing is shown either way.
 Verdict = Literal["faster", "slower", "tie", "unknown"]
+Cores = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """B over A."""
-
+class BOverA:
     ratio: Ratio
     verdict: Verdict
-    # B had to be faster or slower than A by at least this to be told from it; None where nothing could be.
+    # B had to be faster or slower than A by at least this to be called so; None where nothing could be.
     resolvable: float | None
     ranked_by: RankedBy
     rates: tuple[Rate, Rate]
@@ -56,13 +55,7 @@ def launches_like(record: TrialRecord, records: Sequence[TrialRecord]) -> list[T
         one
         for one in records
         if one.trial == record.trial
-        or (
-            has_rate(one)
-            and not one.measurement.fed_from_stock
-            and measured_enough(one)
-            and settings_of(one) == settings_of(record)
-            and same_cache(one, record)
-        )
+        or (_may_stand(one) and settings_of(one) == settings_of(record) and same_cache(one, record))
     ]
 
 
@@ -70,21 +63,35 @@ def compare_sides(
     a: Sequence[TrialRecord],
     b: Sequence[TrialRecord],
     *,
-    cores: tuple[float | None, float | None] = (None, None),
+    cores: Cores = (None, None),
     races: Sequence[TrialRecord] = (),
-) -> Compared:
-    """Each side is all launches of its settings. `races`: the journal that both stand in, where it is one."""
+    race: str | None = None,
+    delta: float | None = None,
+) -> BOverA:
+    """Each side is all launches of its settings. `races`: the journal that both stand in, where it is one; `race`: the
+    one of its races that is asked for; `delta`: what at most may count as equal in it, as a logarithm."""
     ranked_by = metric_of([*a, *b])
-    rates = (_pooled(a, ranked_by, cores[0]), _pooled(b, ranked_by, cores[1]))
+    rates = _rates(a, b, ranked_by, cores)
     legs = [record for record in races if record.race is not None]
-    met = raced(legs, b[0], a[0], ranked_by, cores[0]) if legs and settings_of(a[0]) != settings_of(b[0]) else None
-    if met is not None:
-        return _compared(met.ratio, ranked_by, rates, met)
-    quiet = [[launched(rate_of(record, ranked_by)) for record in side] for side in (a, b)]
-    return _compared(ratio_of(rates[1], rates[0], widen=disagreement(quiet)), ranked_by, rates, None)
+    if legs and settings_of(a[0]) != settings_of(b[0]):
+        met = raced(legs, b[0], a[0], ranked_by, cores[0], race=race, delta=delta)
+        if met is not None:
+            return _by_race(met, ranked_by, rates)
+    return _by_launches(ratio_of(rates[1], rates[0], widen=_spread(a, b, ranked_by)), ranked_by, rates)
 
 
-def gate(compared: Compared, most: float) -> Gate:
+def beyond_doubt(a: Sequence[TrialRecord], b: Sequence[TrialRecord], *, cores: Cores = (None, None)) -> BOverA | None:
+    """What launches tell so clearly that a race would add nothing; the first of each side is the one that was named."""
+    if not (_may_stand(a[0]) and _may_stand(b[0]) and same_cache(a[0], b[0])):
+        return None
+    found = compare_sides(a, b, cores=cores)
+    # Neither side is the one that stays unless it is beaten: whichever is faster has to be so beyond doubt.
+    slower = 0 if found.rates[0].value < found.rates[1].value else 1
+    near = worth_racing(found.rates, baseline=slower, spread=_spread(a, b, found.ranked_by))
+    return None if near else found
+
+
+def gate(compared: BOverA, most: float) -> Gate:
     """Failed: the whole interval is below 1, and the ratio itself at or below 1 - most."""
     ratio = compared.ratio
     if ratio.ci95 is None:
@@ -97,15 +104,35 @@ def gate(compared: Compared, most: float) -> Gate:
     )
 
 
-def _compared(ratio: Ratio, ranked_by: RankedBy, rates: tuple[Rate, Rate], met: Paired | None) -> Compared:
-    if ratio.ci95 is None:
-        return Compared(ratio=ratio, verdict="unknown", resolvable=None, ranked_by=ranked_by, rates=rates, paired=met)
-    reach = max(ratio.ci95[1] / ratio.value, ratio.value / ratio.ci95[0]) - 1
+def _by_race(met: Paired, ranked_by: RankedBy, rates: tuple[Rate, Rate]) -> BOverA:
+    reach = max(_reach(met.ratio) or 0.0, math.expm1(met.delta))
+    return BOverA(ratio=met.ratio, verdict=met.called, resolvable=reach, ranked_by=ranked_by, rates=rates, paired=met)
+
+
+def _by_launches(ratio: Ratio, ranked_by: RankedBy, rates: tuple[Rate, Rate]) -> BOverA:
     verdict: Verdict = "faster" if ratio.shown_faster else "slower" if ratio.shown_slower else "tie"
-    return Compared(ratio=ratio, verdict=verdict, resolvable=reach, ranked_by=ranked_by, rates=rates, paired=met)
+    if ratio.ci95 is None:
+        verdict = "unknown"
+    return BOverA(ratio=ratio, verdict=verdict, resolvable=_reach(ratio), ranked_by=ranked_by, rates=rates)
 
 
-def _pooled(side: Sequence[TrialRecord], ranked_by: RankedBy, cores: float | None) -> Rate:
+def _reach(ratio: Ratio) -> float | None:
+    return None if ratio.ci95 is None else max(ratio.ci95[1] / ratio.value, ratio.value / ratio.ci95[0]) - 1
+
+
+def _may_stand(record: TrialRecord) -> bool:
+    return has_rate(record) and not record.measurement.fed_from_stock and measured_enough(record)
+
+
+def _spread(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: RankedBy) -> float:
+    return disagreement([launched(rate_of(record, ranked_by)) for record in side] for side in (a, b))
+
+
+def _rates(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: RankedBy, cores: Cores) -> tuple[Rate, Rate]:
+    return _side_rate(a, ranked_by, cores[0]), _side_rate(b, ranked_by, cores[1])
+
+
+def _side_rate(side: Sequence[TrialRecord], ranked_by: RankedBy, cores: float | None) -> Rate:
     """What others may have taken is no chance that several launches average out: it is added to their pooled rate."""
     lost = sum(lost_to_others(others_share(record, cores)) for record in side) / len(side)
-    return pooled([launched(rate_of(record, ranked_by)) for record in side], lost=lost)
+    return pooled_rate([launched(rate_of(record, ranked_by)) for record in side], lost=lost)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from vtune.analysis.costs import Costs
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.twin import FEW, replay
 from vtune.domain.effects import Scalar
 from vtune.domain.record import Change, Measurement, WhatIf
@@ -16,35 +17,39 @@ from vtune.domain.record import Change, Measurement, WhatIf
 LEAST_TREE_CORES = 0.05
 
 
-def with_what_if(measured: Measurement, costs: Costs, cores: float | None) -> Measurement:
-    """Rates relative to the same replay of the trial as it is, so that what both share cancels."""
-    if measured.samples_per_s is None:
+def with_what_if(measured: Measurement, costs: Costs, slow: SlowShare | None, cores: float | None) -> Measurement:
+    """Rates relative to the same replay of the trial as it is, so that what both share cancels. Both capacities are
+    known already: they are what is left with the other side for free."""
+    rate = measured.samples_per_s
+    if rate is None:
         return measured
-    now = replay(costs, replicates=FEW).rate
-    found = []
+    capacities: dict[Change, float | None] = {
+        "compute_free": measured.loader_samples_per_s,
+        "data_free": measured.compute_samples_per_s,
+    }
+    found = [WhatIf(change=change, samples_per_s=most) for change, most in capacities.items() if most is not None]
+    now = replay(costs, slow=slow, replicates=FEW).rate
     for change, changed, setting in _changes(measured, costs):
-        rate = measured.samples_per_s * _rate(changed, setting) / now
+        predicted = rate * _rate(changed, setting, slow) / now
         if change == "twice_the_workers":
-            rate = min(rate, max(measured.samples_per_s, _most_by_cores(measured, cores, costs.workers)))
-        found.append(WhatIf(change=change, samples_per_s=rate, setting=setting))
+            predicted = min(predicted, max(rate, _most_by_cores(measured, cores, costs.workers)))
+        found.append(WhatIf(change=change, samples_per_s=predicted, setting=setting))
     return replace(measured, what_if=tuple(found))
 
 
-def _rate(costs: Costs, setting: tuple[str, Scalar] | None) -> float:
+def _rate(costs: Costs, setting: tuple[str, Scalar] | None, slow: SlowShare | None) -> float:
     match setting:
         case ("workers", int(workers)):
-            return replay(costs, workers=workers, replicates=FEW).rate
+            return replay(costs, workers=workers, slow=slow, replicates=FEW).rate
         case ("prefetch_factor", int(prefetch)):
-            return replay(costs, prefetch=prefetch, replicates=FEW).rate
+            return replay(costs, prefetch=prefetch, slow=slow, replicates=FEW).rate
         case ("in_order", bool(in_order)):
-            return replay(costs, in_order=in_order, replicates=FEW).rate
+            return replay(costs, in_order=in_order, slow=slow, replicates=FEW).rate
         case _:
-            return replay(costs, replicates=FEW).rate
+            return replay(costs, slow=slow, replicates=FEW).rate
 
 
 def _changes(measured: Measurement, costs: Costs) -> Iterator[tuple[Change, Costs, tuple[str, Scalar] | None]]:
-    yield "compute_free", replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), None
-    yield "data_free", _data_free(costs), None
     stored = _storage_free(measured, costs)
     if stored is not None:
         yield "storage_free", stored, None
@@ -53,11 +58,6 @@ def _changes(measured: Measurement, costs: Costs) -> Iterator[tuple[Change, Cost
         yield "twice_the_prefetch", costs, ("prefetch_factor", 2 * costs.prefetch)
     if costs.workers > 1 and costs.in_order:
         yield "order_not_kept", costs, ("in_order", False)
-
-
-def _data_free(costs: Costs) -> Costs:
-    nothing = np.zeros_like(costs.load_s)
-    return replace(costs, load_s=nothing, dispatch_s=nothing, delivery_s=np.zeros_like(costs.delivery_s))
 
 
 def _storage_free(measured: Measurement, costs: Costs) -> Costs | None:

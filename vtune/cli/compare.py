@@ -10,12 +10,8 @@ import typer
 from vtune.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vtune.api import RaceResult
-    from vtune.domain.effects import Scalar
+    from vtune.api import PlannedRace, RaceResult
     from vtune.domain.record import TrialRecord
-    from vtune.reporting.references import Side
 
 Reference = Annotated[str, typer.Argument(help="Trial 7, STUDY:7, STUDY, a study's folder or a result's JSON file.")]
 
@@ -34,8 +30,14 @@ def compare(
     race: Annotated[
         bool, typer.Option("--race", help="Launch both anew, in turns, until it is clear (same study).")
     ] = False,
-    rounds: Annotated[str | None, typer.Option(metavar="N", help="Rounds of the race, 2 or more (default 8).")] = None,
+    rounds: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Rounds of the race, 2 or more (default 8), and up to 2 that replace others."),
+    ] = None,
     thorough: Annotated[bool, typer.Option("--thorough", help="Equal means within 1 %, not 2 %: more rounds.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="A new race, also where one was decided or the launches tell already.")
+    ] = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -53,35 +55,40 @@ def compare(
     from vtune.journal.find_study import find_study
     from vtune.reporting.compare_panel import compare_panel, gate_text
     from vtune.reporting.comparison import comparison_to_json
-    from vtune.reporting.references import find_side
 
     most = _read("--fail-if-slower", fail_if_slower, parse_share)
     asked_rounds = _rounds(rounds)
     stderr = console(stderr=True, quiet=quiet)
     study = _study(config, study)
-    _check(race=race, rounds=rounds, thorough=thorough, dry_run=dry_run)
+    _check(race=race, rounds=rounds, thorough=thorough, again=again, dry_run=dry_run)
     if study is None and any(text.isdecimal() for text in (a, b)):
         stderr.print(
             f"trials of study {find_study(results, None).root.name} in {results}, the one used last", markup=False
         )
     told: dict[str, Any] | None = None
     code = exits.DONE
-    if race:
-        one, other = (find_side(text, results=results, study=study) for text in (a, b))
-        plan = _Plan(one, other, rounds=asked_rounds, thorough=thorough)
+    if not race:
+        found = api.compare(a, b, study=study, results=results, fail_if_slower=most, force=force)
+    else:
+        planned = api.plan_race(
+            a, b, study=study, results=results, rounds=asked_rounds, delta=_delta(thorough, most), again=again
+        )
         if dry_run:
-            exits.print_json(plan.as_json()) if json else print(plan.as_text())
+            exits.print_json(_plan_json(planned)) if json else print(f"{_how_long(planned)}\n\nnothing was started")
             return
-        ran = plan.run(stderr=stderr, wait=wait)
+        stderr.print(_how_long(planned), markup=False, soft_wrap=True)
+        ran = _run(planned, stderr=stderr, wait=wait)
         if ran is None or ran.interrupted:
+            typed = ["--thorough"] if thorough else []
+            typed += ["--fail-if-slower", fail_if_slower] if fail_if_slower is not None else []
             # What was raced before stands in the journal; the comparison is shown as far as it goes.
-            exits.say_interrupted("all that was measured is saved", plan.go_on())
+            exits.say_interrupted("all that was measured is saved", _go_on(planned, typed))
             code = exits.INTERRUPTED
         elif failed := _failed(ran):
             stderr.print(f"trial {failed.trial} of the race failed: {failed.detail}", markup=False, soft_wrap=True)
             code = exits.exit_code_of(failed.status)
-        told = _race_json(ran) if ran is not None else None
-    found = api.compare(a, b, study=study, results=results, fail_if_slower=most, force=force)
+        told = _race_json(planned, ran)
+        found = api.compare_raced(planned, fail_if_slower=most, force=force)
     if code == exits.DONE and found.gate is not None and found.gate.failed:
         code = exits.SAID_NO
     for line in found.against_it:
@@ -96,117 +103,90 @@ def compare(
     raise typer.Exit(code)
 
 
-class _Plan:
-    """The race of two trials of one study, by the settings that each of them turned."""
+def _run(planned: PlannedRace, *, stderr: Any, wait: bool) -> RaceResult | None:
+    """None where it was interrupted before anything could be recorded."""
+    from vtune import api
+    from vtune.cli.asked import asked_experiment
+    from vtune.cli.interrupts import terminations_as_interrupts
+    from vtune.cli.live import Progress
+    from vtune.config.command_line import CommandLine
 
-    def __init__(self, a: Side, b: Side, *, rounds: int, thorough: bool) -> None:
-        from vtune.analysis.comparable import has_rate
-        from vtune.analysis.race import DELTA, LEAST_ROUNDS, THOROUGH_DELTA
-        from vtune.errors import UsageError
-        from vtune.strategies.race import Race
-
-        if a.folder is None or b.folder is None or a.folder.absolute() != b.folder.absolute():
-            raise UsageError(
-                f"--race launches settings of one study anew, and {a.reference} and {b.reference} are of two",
-                hint="name two trials of one study, as quickstart:1 quickstart:7",
-            )
-        for side in (a, b):
-            if not has_rate(side.record):
-                raise UsageError(
-                    f"{side.reference} has no rate that a run could have", hint="race trials that completed"
-                )
-        self.a, self.b, self.rounds = a, b, rounds
-        self.thorough = thorough
-        self.delta = THOROUGH_DELTA if thorough else DELTA
-        self.settings = tuple(_turned(side.record) for side in (a, b))
-        self.strategy = Race([self.settings[1]], self.settings[0], 0, rounds, self.delta, None, a.cores)
-        if len(self.strategy.field) < 2:
-            raise UsageError(
-                f"{a.reference} and {b.reference} have the same settings: there is nothing to race",
-                hint="without --race their launches are compared as they are",
-            )
-        self.standing = self.strategy.standing(a.records)
-        self.least = 0 if self.standing.decided else 2 * max(LEAST_ROUNDS - self.standing.rounds, 1)
-        self.launches = 0 if self.standing.decided else 2 * max(rounds - self.standing.rounds, 1)
-        self.launch_s = (a.record.seconds + b.record.seconds) / 2
-
-    def run(self, *, stderr: Any, wait: bool) -> RaceResult | None:
-        """None where it was interrupted before anything could be recorded."""
-        from vtune import api
-        from vtune.cli.asked import asked_experiment
-        from vtune.cli.interrupts import terminations_as_interrupts
-        from vtune.cli.live import Progress
-        from vtune.config.command_line import CommandLine
-
-        assert self.a.folder is not None
-        stderr.print(self._how_long(), markup=False, soft_wrap=True)
-        if self.standing.decided:
-            legs = tuple(self.strategy.legs(self.a.records))
-            return api.RaceResult(study=self.a.study, race=self.strategy.id, standing=self.standing, legs=legs)
-        place = self.a.folder.parent
-        asked = asked_experiment(None, None, CommandLine(study=self.a.folder.name), place, verb="compare")
-        try:
-            with terminations_as_interrupts(), Progress(stderr) as progress:
-                return api.race(
-                    asked.experiment,
-                    [self.settings[1]],
-                    baseline=self.settings[0],
-                    rounds=self.rounds,
-                    delta=self.delta,
-                    results=place,
-                    wait=wait,
-                    notify=progress,
-                )
-        except KeyboardInterrupt:
-            return None
-
-    def go_on(self) -> str:
-        import shlex
-
-        folder = self.a.folder
-        assert folder is not None
-        words = ["vtune", "compare", f"{folder.name}:{self.a.record.trial}", f"{folder.name}:{self.b.record.trial}"]
-        words += ["--race", "--rounds", str(self.rounds)] + (["--thorough"] if self.thorough else [])
-        return shlex.join([*words, "--results", str(folder.parent)])
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "study": self.a.study,
-            "race": self.strategy.id,
-            "rounds": self.rounds,
-            "rounds_run": self.standing.rounds,
-            "least_launches": self.least,
-            "launches": self.launches,
-            "launch_s": self.launch_s,
-            "at_most_s": self.launches * self.launch_s,
-            "settings": {"a": dict(self.settings[0]), "b": dict(self.settings[1])},
-        }
-
-    def as_text(self) -> str:
-        return f"{self._how_long()}\n\nnothing was started"
-
-    def _how_long(self) -> str:
-        from vtune.domain.numbers import seconds
-
-        if not self.launches:
-            return f"race {self.strategy.id} was decided before, by what the journal holds: nothing is launched"
-        before = f", {self.standing.rounds} rounds are there already" if self.standing.rounds else ""
-        return (
-            f"race: {self.least} to {self.launches} launches of about {seconds(self.launch_s)} each, A and B in turns:"
-            f" at most about {seconds(self.launches * self.launch_s)}{before}"
-        )
+    plan, folder = planned.plan, planned.folder
+    if not plan.launches:
+        return api.RaceResult(study=planned.a.study, race=plan.race.id, standing=plan.standing, legs=plan.legs)
+    asked = asked_experiment(None, None, CommandLine(study=folder.name), folder.parent, verb="compare")
+    try:
+        with terminations_as_interrupts(), Progress(stderr) as progress:
+            return api.race(asked.experiment, plan.race, results=folder.parent, wait=wait, notify=progress)
+    except KeyboardInterrupt:
+        return None
 
 
-def _turned(record: TrialRecord) -> Mapping[str, Scalar]:
-    """What has to be set to launch it again; older records do not say which of their settings were turned."""
-    from vtune.analysis.comparable import turned_nothing
-    from vtune.knobs.registry import KNOB_NAMES
+def _how_long(planned: PlannedRace) -> str:
+    from vtune.domain.numbers import seconds
 
-    if record.asked is not None:
-        return record.asked
-    if turned_nothing(record):
-        return {}
-    return {name: value for name, value in record.settings.items() if name in KNOB_NAMES and value is not None}
+    plan = planned.plan
+    if (why := _why_none(planned)) is not None:
+        return f"{why}: nothing is launched (--again races all the same)"
+    before = f"; {plan.standing.rounds} rounds are there already" if plan.standing.rounds else ""
+    return (
+        f"race: {plan.least_launches} to {plan.launches} launches of about {seconds(plan.launch_s)} each, A and B in"
+        f" turns: at most about {seconds(plan.launches * plan.launch_s)}, with the rounds that replace others{before}"
+    )
+
+
+def _why_none(planned: PlannedRace) -> str | None:
+    """Why nothing has to be launched."""
+    from vtune.domain.numbers import times, trials_text
+
+    plan = planned.plan
+    if plan.known is not None:
+        ratio = plan.known.ratio
+        return f"A and B differ beyond doubt as they were launched (B comes to {times(ratio.value, ratio.ci95)} of A)"
+    if not plan.launches:
+        return f"race {plan.race.id} was decided before, by {trials_text([leg.trial for leg in plan.legs])}"
+    return None
+
+
+def _go_on(planned: PlannedRace, typed: list[str]) -> str:
+    import shlex
+
+    from vtune.reporting.references import read_again
+
+    folder, race = planned.folder, planned.plan.race
+    words = ["vtune", "compare", *(f"{folder.name}:{side.record.trial}" for side in (planned.a, planned.b)), "--race"]
+    # Of a race that was begun, the same --again would be one more.
+    begun = any(record.race is not None and record.race.id == race.id for record in read_again(planned.a).records)
+    words += ["--again"] if planned.plan.again and not begun else []
+    return shlex.join([*words, "--rounds", str(race.rounds), *typed, "--results", str(folder.parent)])
+
+
+def _plan_json(planned: PlannedRace) -> dict[str, Any]:
+    plan = planned.plan
+    return {
+        "study": planned.a.study,
+        "race": plan.race.id,
+        "rounds": plan.race.rounds,
+        "rounds_run": plan.standing.rounds,
+        "equal_within": plan.race.delta,
+        "least_launches": plan.least_launches,
+        "launches": plan.launches,
+        "launch_s": plan.launch_s,
+        "at_most_s": plan.launches * plan.launch_s,
+        "settings": {name: dict(turned) for name, turned in zip("ab", plan.race.field, strict=True)},
+        "nothing_launched": _why_none(planned),
+    }
+
+
+def _race_json(planned: PlannedRace, ran: RaceResult | None) -> dict[str, Any]:
+    standing, legs = (ran.standing, ran.legs) if ran is not None else (planned.plan.standing, planned.plan.legs)
+    return {
+        "id": planned.plan.race.id,
+        "rounds": standing.rounds,
+        "decided": standing.decided,
+        "trials": [leg.trial for leg in legs],
+        "nothing_launched": _why_none(planned),
+    }
 
 
 def _failed(ran: RaceResult) -> TrialRecord | None:
@@ -215,13 +195,12 @@ def _failed(ran: RaceResult) -> TrialRecord | None:
     return next((leg for leg in ran.legs if leg.status is not TrialStatus.COMPLETED), None)
 
 
-def _race_json(ran: RaceResult) -> dict[str, Any]:
-    return {
-        "id": ran.race,
-        "rounds": ran.standing.rounds,
-        "decided": ran.standing.decided,
-        "trials": [leg.trial for leg in ran.legs],
-    }
+def _delta(thorough: bool, most: float | None) -> float:
+    """What a gate asks for must not count as equal."""
+    from vtune.analysis.race import DELTA, THOROUGH_DELTA
+
+    delta = THOROUGH_DELTA if thorough else DELTA
+    return delta if most is None else min(delta, most)
 
 
 def _study(config: str | None, study: str | None) -> str | None:
@@ -232,10 +211,11 @@ def _study(config: str | None, study: str | None) -> str | None:
     return remember(config).study
 
 
-def _check(*, race: bool, rounds: str | None, thorough: bool, dry_run: bool) -> None:
+def _check(*, race: bool, rounds: str | None, thorough: bool, again: bool, dry_run: bool) -> None:
     from vtune.errors import UsageError
 
-    idle = [name for name, on in (("--rounds", rounds), ("--thorough", thorough), ("--dry-run", dry_run)) if on]
+    asked = (("--rounds", rounds), ("--thorough", thorough), ("--again", again), ("--dry-run", dry_run))
+    idle = [name for name, on in asked if on]
     if idle and not race:
         raise UsageError(f"{' and '.join(idle)} without --race: nothing would be run", hint="add --race")
 

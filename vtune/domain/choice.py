@@ -77,6 +77,8 @@ class Choice:
     lost: tuple[Lost, ...] = ()
     # Each measured trial against the baseline.
     ratios: Mapping[int, Ratio] = field(default_factory=dict)
+    # Of those that are from a race, by how many of its rounds.
+    paired_rounds: Mapping[int, int] = field(default_factory=dict)
     over: Mapping[int, tuple[Excess, ...]] = field(default_factory=dict)
     # The trial that a limit rules out and that the smallest relaxation would let in.
     nearest: int | None = None

@@ -38,6 +38,8 @@ class RaceLeg:
     # What the race was planned as: an interval after several looks depends on it.
     contestants: int
     rounds: int
+    # What counts as equal, as a logarithm; None in records that do not say it.
+    delta: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width
+from vtune.analysis.roles import Roles
+from vtune.analysis.tail import pooled
 from vtune.domain.experiment import Window
-from vtune.domain.record import Measurement
+from vtune.domain.record import Measurement, TrialRecord
 
 # An estimate takes some 20 ms of a core that the training could use: it is made after this many more steps.
 STEPS_BETWEEN = 5
@@ -29,6 +34,11 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
         return False
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     return width is not None and width <= window.narrow
+
+
+def known_elsewhere(earlier: Sequence[TrialRecord], roles: Roles | None) -> SlowShare:
+    """What the study's other trials know of slow batches of this size."""
+    return pooled(earlier, roles.settings.get("batch_size") if roles is not None else None)
 
 
 def _workers_are_known(measured: Measurement, batches_known: int) -> bool:

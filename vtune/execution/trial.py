@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import Roles, find_roles
-from vtune.analysis.tail import pooled
-from vtune.analysis.twin import SlowShare
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere
 from vtune.files import write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
@@ -153,7 +152,7 @@ class _Observer:
             self._first_sign_s = now
             self._sampling.expect_memory_at(now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
-        self._measured = steps_measured(self._roles, self._log.loaded)
+        self._measured = steps_measured(self._roles, self._log.loaded, self._log.facts)
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
@@ -281,7 +280,7 @@ class _Observer:
         return self._estimate
 
     def _known_elsewhere(self) -> SlowShare:
-        return pooled(self._watch.earlier, self._roles.settings.get("batch_size") if self._roles is not None else None)
+        return known_elsewhere(self._watch.earlier, self._roles)
 
     def _observed(self) -> Observed:
         """Without the devices: nothing that is decided meanwhile needs them, and reading them again would cost."""

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.numbers import times
-from vtune.reporting.comparison import Comparison, rates_text, side_text
+from vtune.reporting.comparison import Comparison, rates_text, share, side_text
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import setting_word
 
@@ -47,9 +47,12 @@ def verdict_text(found: Comparison) -> str:
             return f"B is slower: {said} the rate of A{by}"
         case "tie":
             assert compared.resolvable is not None
+            met = compared.paired
+            if met is not None and (met.ratio.shown_faster or met.ratio.shown_slower):
+                return f"no difference that counts: B comes to {said} of A{by}, and up to {share(met.delta)} is equal"
             return (
                 f"not distinguishable: B comes to {said} of A{by};"
-                f" a difference of less than {_share(compared.resolvable)} could not have been seen"
+                f" a difference of less than {share(compared.resolvable)} could not have been seen"
             )
         case "unknown":
             return f"not judged: B comes to {said} of A, and a rate without an interval shows nothing"
@@ -59,9 +62,9 @@ def gate_text(found: Comparison) -> str | None:
     """What --fail-if-slower came to."""
     if found.gate is None:
         return None
-    most = _share(found.gate.most)
+    most = share(found.gate.most)
     if found.gate.failed:
-        by = _share(1 - found.compared.ratio.value)
+        by = share(1 - found.compared.ratio.value)
         return f"gate: no; B is shown to be slower, and by {by} of A's rate ({most} or more)"
     if not found.gate.could_be_seen:
         raced = found.compared.paired is not None
@@ -71,11 +74,6 @@ def gate_text(found: Comparison) -> str | None:
             " or measure while nothing else runs"
         )
     return f"gate: passed; a slow-down of {most} would have been seen"
-
-
-def _share(value: float) -> str:
-    percent = 100 * value
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def _word(value: object) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vtune.analysis.comparable import same_cache, settings_of
-from vtune.analysis.race import DELTA
-from vtune.analysis.two_sides import Compared, Gate, compare_sides, gate
+from vtune.analysis.two_sides import BOverA, Gate, compare_sides, gate
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate, trials_text
 from vtune.domain.record import TrialRecord
@@ -25,7 +24,7 @@ from vtune.reporting.words import settings_text
 class Comparison:
     a: Side
     b: Side
-    compared: Compared
+    compared: BOverA
     gate: Gate | None
     # Why it would not be compared without --force; shown all the same.
     against_it: tuple[str, ...] = ()
@@ -38,15 +37,31 @@ class Comparison:
         return {name: (one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)}
 
 
-def compare_references(a: Side, b: Side, *, most: float | None = None, force: bool = False) -> Comparison:
-    """`most`: the slow-down from which the gate says no."""
+def compare_references(
+    a: Side,
+    b: Side,
+    *,
+    most: float | None = None,
+    force: bool = False,
+    race: str | None = None,
+    delta: float | None = None,
+) -> Comparison:
+    """`most`: the slow-down from which the gate says no. `race`: the one to judge by, where there are several; `delta`:
+    what at most may count as equal in it."""
     for side in (a, b):
         if not (side.record.measurement.samples_per_s or 0) > 0 or side.record.measurement.ceiling is not None:
             raise UsageError(f"{_the(side)} has no rate: {_why_none(side.record)}", hint="compare trials that have one")
     a, b = _apart(a, b)
     one_journal = a.folder is not None and b.folder is not None and a.folder.absolute() == b.folder.absolute()
+    # What the gate asks for must not count as equal.
+    zones = [zone for zone in (delta, most) if zone is not None]
     compared = compare_sides(
-        _of_one_kind(a), _of_one_kind(b), cores=(a.cores, b.cores), races=a.records if one_journal else ()
+        _of_one_kind(a),
+        _of_one_kind(b),
+        cores=(a.cores, b.cores),
+        races=a.records if one_journal else (),
+        race=race,
+        delta=min(zones, default=None),
     )
     against = tuple(_against(a, b, raced=compared.paired is not None))
     if against and not force:
@@ -151,7 +166,7 @@ def _of_one_kind(side: Side) -> Sequence[TrialRecord]:
     return [side.record, *(record for record in side.launches if record.trial != side.record.trial)]
 
 
-def _notes(a: Side, b: Side, compared: Compared) -> list[str]:
+def _notes(a: Side, b: Side, compared: BOverA) -> list[str]:
     lines = []
     whole = [all((record.measurement.samples_per_s_whole_run or 0) > 0 for record in side.launches) for side in (a, b)]
     if whole[0] != whole[1]:
@@ -178,13 +193,18 @@ def _notes(a: Side, b: Side, compared: Compared) -> list[str]:
             lines.append(f"the window of {_the(side)} lived on batches that lay ready before: its rate would not last")
     if compared.paired is None and (len(a.launches) < 2 or len(b.launches) < 2):
         lines.append("from launches at different times: what changed on the machine between them is in the ratio")
-    if compared.paired is not None and compared.paired.within is not None and compared.paired.within < DELTA:
-        lines.append(f"the race shows them equal within {DELTA:.0%}")
+    if compared.paired is not None and compared.paired.shown_equal:
+        lines.append(f"the race shows them equal within {share(compared.paired.delta)}")
     if compared.paired is not None and compared.paired.not_paired:
         lines.append(
             f"{compared.paired.not_paired} rounds of the race were left out: the two read their data differently"
         )
     return lines
+
+
+def share(value: float) -> str:
+    percent = 100 * value
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
 def rates_text(found: Comparison) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.choose import choose
@@ -55,6 +55,13 @@ def find_side(reference: str, *, results: Path, study: str | None) -> Side:
     if path.is_file():
         return _of_file(reference, path)
     raise UsageError(f"{reference} is no trial, no study and no file", hint=_what_exists(results))
+
+
+def read_again(side: Side) -> Side:
+    """The same trial of a study that has grown meanwhile: what the study would choose may be another one by now."""
+    assert side.folder is not None
+    now = _of_study(side.reference, StudyPaths(side.folder), side.record.trial)
+    return replace(now, chosen=side.chosen)
 
 
 def _study_at(text: str, results: Path) -> StudyPaths | None:

@@ -50,6 +50,7 @@ def choice_to_json(report: StudyReport) -> dict[str, Any]:
             "baseline_is_own": choice.baseline_is_own,
             "ranked_by": choice.ranked_by,
             **_speedup(choice.speedup),
+            "paired_rounds": choice.paired_rounds.get(choice.best.trial) if choice.best is not None else None,
             "unconfirmed": choice.unconfirmed,
             "provisional": choice.provisional,
             "tie": choice.tie,
@@ -82,7 +83,7 @@ def _speedup(ratio: Ratio | None) -> dict[str, Any]:
 
 
 def _against_baseline(choice: Choice, trial: int) -> dict[str, Any]:
-    return _speedup(choice.ratios.get(trial))
+    return {**_speedup(choice.ratios.get(trial)), "paired_rounds": choice.paired_rounds.get(trial)}
 
 
 def _relaxation(choice: Choice) -> dict[str, Any] | None:

@@ -120,7 +120,8 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     if best.trial != baseline.trial:
         turned = settings_text(settings_to_adopt(report))
         if choice.speedup is not None:
-            gain = f"{times(choice.speedup.value, choice.speedup.ci95)} the rate of {own} (trial {baseline.trial})"
+            gain = f"{times(choice.speedup.value, choice.speedup.ci95)} the rate of {own} (trial {baseline.trial}"
+            gain += f", by {rounds} rounds of a race)" if (rounds := choice.paired_rounds.get(best.trial)) else ")"
         else:
             gain = f"not comparable with {own} (trial {baseline.trial})"
         saved = saving(report)
@@ -156,7 +157,8 @@ def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: Tr
     if nearest is None:
         return "nothing else could be measured"
     trial, ratio = nearest
-    said = f"trial {trial} comes to {times(ratio.value, ratio.ci95)}"
+    raced = f" by {rounds} rounds of a race" if (rounds := choice.paired_rounds.get(trial)) else ""
+    said = f"trial {trial} comes to {times(ratio.value, ratio.ci95)}{raced}"
     match reasons.get(trial):
         case "tie" | "repeated":
             return f"no other is distinguishably faster ({said})"

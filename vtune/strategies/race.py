@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vtune.analysis.laps import legs_of, rounds_of
+from vtune.analysis.laps import legs_of, rounds_of, rules_of
 from vtune.analysis.race import DELTA, ROUNDS, Rules, Standing, judge_race
 from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
@@ -47,15 +47,18 @@ class Race:
         asked = json.dumps([self.seed, *map(_text, self.field)])
         return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
-    @property
-    def rules(self) -> Rules:
+    def rules(self, history: Sequence[TrialRecord]) -> Rules:
+        """With what it was planned as before: it may become longer and stricter, and never the reverse."""
+        legs = self.legs(history)
+        if legs:
+            return rules_of(legs, rounds=self.rounds, delta=self.delta)
         return Rules(contestants=len(self.field), rounds=self.rounds, delta=self.delta)
 
     def legs(self, history: Sequence[TrialRecord]) -> list[TrialRecord]:
         return legs_of(history, self.id)
 
     def standing(self, history: Sequence[TrialRecord]) -> Standing:
-        return judge_race(rounds_of(self.legs(history), self.cores), self.rules)
+        return judge_race(rounds_of(self.legs(history), self.cores), self.rules(history))
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         legs, standing = self.legs(history), self.standing(history)
@@ -67,14 +70,21 @@ class Race:
         next_up = next((contestant for contestant in order if contestant not in launched), None)
         if next_up is None:
             return None
+        rules, others = self.rules(history), len(standing.running) - 1
         name = "the baseline" if next_up == BASELINE else _named(self.field[next_up])
+        against = f", against {others} others" if others > 1 else ""
         return Proposal(
             settings=self.field[next_up],
-            reason=f"round {number} of at most {self.rounds}: {name}, against {len(standing.running) - 1} others"
-            if len(standing.running) > 2
-            else f"round {number} of at most {self.rounds}: {name}",
+            reason=f"{_which(number, rules)}: {name}{against}",
             origin="confirm",
-            race=RaceLeg(id=self.id, round=number, contestant=next_up, contestants=len(self.field), rounds=self.rounds),
+            race=RaceLeg(
+                id=self.id,
+                round=number,
+                contestant=next_up,
+                contestants=rules.contestants,
+                rounds=rules.rounds,
+                delta=rules.delta,
+            ),
         )
 
     def _order(self, number: int) -> list[int]:
@@ -89,6 +99,12 @@ class Race:
             return self.budget_s is not None and self.budget_s <= 0
         used = sum(leg.seconds for leg in legs)
         return used + used / len(legs) > self.budget_s
+
+
+def _which(number: int, rules: Rules) -> str:
+    if number <= rules.rounds:
+        return f"round {number} of {rules.rounds}"
+    return f"round {number}, in place of one whose launches read their data differently"
 
 
 def _text(settings: Mapping[str, Scalar]) -> str:

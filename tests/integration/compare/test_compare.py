@@ -79,6 +79,9 @@ def test_a_training_slowed_by_15_percent_is_found_and_fails_the_gate(place: Path
     records = Journal(place / "results" / "s" / "journal.jsonl").read()
     legs = [record for record in records if record.race is not None and record.race.id == told["race"]["id"]]
     assert [leg.trial for leg in legs] == told["race"]["trials"] and {leg.origin for leg in legs} == {"confirm"}
+    again = compare(place, "1", "3", "--race", "--again", "--rounds", "2").json
+    assert again["race"]["id"] != told["race"]["id"] and len(again["race"]["trials"]) >= 4
+    assert min(again["race"]["trials"]) > max(told["race"]["trials"]) and again["paired_rounds"] <= 4
 
 
 @pytest.mark.slow

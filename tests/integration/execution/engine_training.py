@@ -9,6 +9,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--workers", type=int, default=1)
 parser.add_argument("--prefetch_factor", type=int)
 parser.add_argument("--batch_size", type=int, default=2)
+parser.add_argument("--in_order", choices=["True", "False"], default="True")
 parser.add_argument("--samples", type=int, default=100_000)
 parser.add_argument("--step-s", type=float, default=0.002)
 parser.add_argument("--out-of", choices=["vram", "ram"])
@@ -31,6 +32,8 @@ loader = torch.utils.data.DataLoader(
     batch_size=options.batch_size,
     num_workers=options.workers,
     prefetch_factor=options.prefetch_factor if options.workers else None,
+    # Older torch knows only order.
+    **({"in_order": False} if options.in_order == "False" else {}),
 )
 for batch in loader:
     if options.out_of == "vram":

@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from vtune.domain.effects import Scalar
+from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Window, Workload
 from vtune.domain.machine import Machine
-from vtune.domain.progress import TuningEvent
+from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
+from vtune.errors import UsageError
+from vtune.execution.ceiling import ORIGIN
 from vtune.execution.engines.engine import Engine
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
@@ -32,6 +34,7 @@ from vtune.execution.engines.simulated.surface import (
 from vtune.execution.read import read_trial
 from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
+from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_outcome
 
 INJECT = Path(__file__).resolve().parents[3] / "vtune" / "worker" / "inject"
@@ -53,12 +56,19 @@ class Ran:
     record: TrialRecord
     outcome: TrialOutcome
     folder: TrialPaths
-    told: tuple[TuningEvent, ...]
+    told: tuple[TrialProgress, ...]
 
 
 class Run(Protocol):
     def __call__(
-        self, settings: Mapping[str, Scalar], *, window: Window = WINDOW, limits: Limits = ..., **kind: Any
+        self,
+        settings: Mapping[str, Scalar],
+        *,
+        window: Window = WINDOW,
+        limits: Limits | None = None,
+        ceiling: FindCeiling | None = None,
+        press: Callable[[TrialProgress], bool] | None = None,
+        **kind: Any,
     ) -> Ran: ...
 
 
@@ -82,18 +92,34 @@ def local(settings: Mapping[str, Scalar], kind: Mapping[str, Any]) -> tuple[Engi
 
 
 @pytest.fixture(params=["simulated", pytest.param("local", marks=pytest.mark.slow)])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    make: Callable[..., tuple[Engine, tuple[str, ...]]] = {"simulated": simulated, "local": local}[request.param]
+def engine_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(engine_name: str, tmp_path: Path) -> Run:
+    """`press`: whether whoever watches presses Ctrl-C now; once."""
+    make: Callable[..., tuple[Engine, tuple[str, ...]]] = {"simulated": simulated, "local": local}[engine_name]
 
     def run_one(
-        settings: Mapping[str, Scalar], *, window: Window = WINDOW, limits: Limits | None = None, **kind: Any
+        settings: Mapping[str, Scalar],
+        *,
+        window: Window = WINDOW,
+        limits: Limits | None = None,
+        ceiling: FindCeiling | None = None,
+        press: Callable[[TrialProgress], bool] | None = None,
+        **kind: Any,
     ) -> Ran:
         engine, command = make(settings, kind)
-        folder = TrialPaths(tmp_path / "trials" / "0001")
-        folder.root.mkdir(parents=True)
+        trials = tmp_path / "trials"
+        trials.mkdir(exist_ok=True)
+        number = len(list(trials.iterdir())) + 1
+        folder = TrialPaths(trials / f"{number:04d}")
+        folder.root.mkdir()
         spec = TrialSpec(
-            trial=1, origin="probe", reason="a test", settings=settings, effects=(), command=command,
-            cwd=str(tmp_path), env={}, token="0123456789abcdef0123456789abcdef",
+            trial=number, origin="probe" if ceiling is None else ORIGIN, reason="a test", settings=settings,
+            effects=() if ceiling is None else (ceiling,), command=command, cwd=str(tmp_path), env={},
+            token="0123456789abcdef0123456789abcdef",
         )  # fmt: skip
         limits = limits or Limits()
         experiment = Experiment(
@@ -104,9 +130,19 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
             planned=PlannedRun(),
             ram_limit_bytes=limits.ram.bytes if limits.ram else None,
             vram_limit=limits.vram,
+            ceiling=ceiling is not None,
         )
-        told: list[TuningEvent] = []
-        outcome = engine.run(spec, folder, watch, told.append)
+        told: list[TrialProgress] = []
+        pressed: list[TrialProgress] = []
+
+        def notify(event: TuningEvent) -> None:
+            assert isinstance(event, TrialProgress)
+            told.append(event)
+            if press is not None and not pressed and press(event):
+                pressed.append(event)
+                raise KeyboardInterrupt
+
+        outcome = engine.run(spec, folder, watch, notify)
         record = read_trial(experiment, MACHINE, spec, outcome, folder)
         return Ran(record, outcome, folder, tuple(told))
 
@@ -196,5 +232,50 @@ def test_one_that_is_over_after_a_few_steps_is_too_short(run: Run) -> None:
 
 
 def test_whoever_watches_is_told_how_far_it_came(run: Run) -> None:
-    ran = run({}, window=Window(steps=300, max_steps=300))
-    assert ran.told
+    ran = run({}, window=Window(steps=300, max_steps=300), step_s=0.01)
+    steps, seconds = [event.steps for event in ran.told], [event.seconds for event in ran.told]
+    assert steps == sorted(steps) and seconds == sorted(seconds)
+    # Meanwhile, not only of its end.
+    assert any(event.phase == "stepping" and 0 < event.steps < 300 for event in ran.told)
+    assert {(event.spec.trial, event.steps_wanted) for event in ran.told} == {(1, 300)}
+    assert 0 < seconds[-1] <= ran.outcome.seconds + 1.0
+
+
+def test_an_interrupt_ends_a_trial_with_what_it_has(run: Run) -> None:
+    ran = run({}, window=Window(steps=300, max_steps=300), step_s=0.01, press=lambda event: event.steps >= 20)
+    assert (ran.record.status, ran.outcome.ended_by) == (TrialStatus.INTERRUPTED, "interrupt")
+    assert read_outcome(ran.folder) == ran.outcome
+    assert 20 <= ran.record.measurement.steps_measured < 300
+    assert ran.record.measurement.samples_per_s is not None
+
+
+def test_batches_that_come_in_any_order_are_known_by_their_numbers(run: Run) -> None:
+    ran = run({"workers": 2, "in_order": False})
+    assert ran.record.status is TrialStatus.COMPLETED
+    assert ran.record.measurement.effective_settings["in_order"] is False
+    assert ran.record.measurement.rate_from == "twin"
+    log = StepLog(ran.folder)
+    while log.refresh():
+        pass
+    numbers = [batch.index for batch in log.delivered]
+    # Each once; at its end at most what was on its way is missing: two workers with two batches each.
+    assert len(set(numbers)) == len(numbers) >= 20
+    assert min(numbers) == 0 and max(numbers) < len(numbers) + 4
+
+
+def test_the_ceiling_is_searched_for_or_refused_before_anything_is_written(
+    run: Run, engine_name: str, tmp_path: Path
+) -> None:
+    train = run({}).record.evidence["train_loader"]
+    assert isinstance(train, dict)
+    asked = FindCeiling(loader=train["key"], ladder_s=2.0)
+    if engine_name == "simulated":
+        with pytest.raises(UsageError, match="cannot be fed from memory"):
+            run({}, ceiling=asked)
+        assert list((tmp_path / "trials" / "0002").iterdir()) == []
+        return
+    found = run({}, ceiling=asked).record
+    assert found.status is TrialStatus.COMPLETED
+    assert found.measurement.ceiling is not None and found.measurement.ceiling.ladder
+    # No run is like it.
+    assert found.measurement.samples_per_s is None

@@ -348,14 +348,14 @@ def test_a_rate_of_a_whole_run_that_is_none_is_named_with_its_trial() -> None:
     assert any(line.endswith("not known for trial 2") for line in choice.remarks)
 
 
-def a_race(first: int, *rounds: tuple[float, ...], **measured: object) -> list[TrialRecord]:
+def a_race(first: int, *rounds: tuple[float, ...], delta: float | None = None, **measured: object) -> list[TrialRecord]:
     """Contestant 0 is the baseline, the others turn workers; one row of rates a round."""
     numbers = iter(range(first, 1000))
     return [
         replace(
             a_trial(next(numbers), rate, asked={"workers": 4 * c} if c else {}, measured=dict(measured)),
             origin="confirm",
-            race=RaceLeg(id="r", round=at, contestant=c, contestants=len(rates), rounds=8),
+            race=RaceLeg(id="r", round=at, contestant=c, contestants=len(rates), rounds=8, delta=delta),
         )
         for at, rates in enumerate(rounds, 1)
         for c, rate in enumerate(rates)
@@ -377,6 +377,17 @@ def test_a_race_takes_back_what_a_lucky_launch_promised() -> None:
     assert best(choose(lucky)) == 2
     choice = choose([*lucky, *a_race(3, *[(10.0, 10.05), (10.1, 10.0), (9.9, 10.0), (10.0, 10.1)])])
     assert choice.best is not None and choice.best.settings["workers"] == 1 and 2 in choice.tie
+
+
+def test_a_race_of_a_narrower_zone_wins_by_less_and_the_ratio_tells_its_rounds() -> None:
+    rows = [(10.0, 10.15), (10.1, 10.25), (9.9, 10.05), *[(10.0, 10.15)] * 9]
+    for delta, workers in ((None, 1), (0.01, 4)):
+        choice = choose([BASELINE, a_trial(2, 10.2, asked=FOUR), *a_race(3, *rows, delta=delta)])
+        assert choice.best is not None and choice.best.settings["workers"] == workers
+        assert choice.paired_rounds[2] == 12 and BASELINE.trial not in choice.paired_rounds
+    kept = choose([BASELINE, a_trial(2, 10.2, asked=FOUR), *a_race(3, *rows)])
+    assert any("by 12 rounds of a race" in lost.why for lost in kept.lost if lost.trial == 2)
+    assert choose([BASELINE, a_trial(2, 10.2, asked=FOUR)]).paired_rounds == {}
 
 
 def test_neighbours_widen_single_launches_only() -> None:

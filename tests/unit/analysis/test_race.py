@@ -28,6 +28,11 @@ def run_race(chance: random.Random, gains: Sequence[float], sd: float, *, drift:
     return standing, len(rounds)
 
 
+def called(standing: Standing) -> str:
+    """As the figures of benchmarks/truth count it."""
+    return "faster" if standing.won else "slower" if standing.out.get(1) == "slower" else "tie"
+
+
 def called_different(standing: Standing) -> bool:
     return standing.won or "slower" in standing.out.values()
 
@@ -125,6 +130,29 @@ def test_a_gap_within_the_indifference_zone_is_no_win_however_sure() -> None:
     assert standing.decided and not standing.won and standing.out == {}
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.025, 0.05, -0.05])
+def test_a_race_of_two_ends_as_its_rounds_are_read_afterwards(gap: float) -> None:
+    chance, seen = random.Random(18), set()
+    for _ in range(60):
+        rounds: list[Round] = []
+        while not (standing := judge_race(rounds, TWO)).decided:
+            rounds.append(laps(*(100 * math.exp(one + chance.gauss(0, 0.0224)) for one in (0.0, gap))))
+        found = paired(rounds, 1, 0, TWO)
+        assert found is not None and found.called == called(standing)
+        seen.add(found.called)
+    assert "tie" in seen or abs(gap) > 0.03
+    assert {0.05: "faster", -0.05: "slower"}.get(gap, "tie") in seen
+
+
+def test_what_counts_as_equal_is_what_the_race_says() -> None:
+    rounds = [laps(100.0, 101.5)] * 12
+    for delta, said in ((0.02, "tie"), (0.01, "faster")):
+        found = paired(rounds, 1, 0, Rules(contestants=2, rounds=12, delta=delta))
+        back = paired(rounds, 0, 1, Rules(contestants=2, rounds=12, delta=delta))
+        assert found is not None and found.ratio.shown_faster and found.called == said
+        assert back is not None and back.called == {"tie": "tie", "faster": "slower"}[said]
+
+
 def test_a_failure_puts_its_contestant_out_at_once_and_the_others_race_on() -> None:
     three = Rules(contestants=3)
     standing = judge_race([{0: Lap(rate=100.0), 1: Lap(rate=None)}], three)
@@ -191,3 +219,5 @@ def test_a_race_is_between_those_that_intervals_cannot_tell_apart_and_the_baseli
     # Shown, but by so little that two launches of equal settings have been seen to differ so much.
     assert worth_racing(around(100, 112)) == (0, 1)
     assert worth_racing([Rate(100, None), Rate(300, None)]) == (0, 1)
+    # Launches of the same settings were seen to disagree.
+    assert worth_racing(around(100, 130)) == () and worth_racing(around(100, 130), spread=4.0) == (0, 1)

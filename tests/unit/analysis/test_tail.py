@@ -5,8 +5,8 @@ import pytest
 
 from support.records import a_record
 from vtune.analysis.costs import Costs
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.tail import pooled, slow_of, together, with_tail
-from vtune.analysis.twin import SlowShare
 from vtune.domain.record import Measurement, WorkerCost
 
 

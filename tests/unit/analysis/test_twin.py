@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from vtune.analysis.costs import Costs
-from vtune.analysis.twin import SlowShare, replay
+from vtune.analysis.draws import SlowShare
+from vtune.analysis.twin import replay
 
 
 def costs(

@@ -1,11 +1,12 @@
 import math
 import random
+from typing import Any
 
 import pytest
 
 from support.studies import a_trial
-from vtune.analysis.compare import Rate, pooled
-from vtune.analysis.two_sides import compare_sides, gate, launches_like
+from vtune.analysis.compare import Rate, pooled_rate
+from vtune.analysis.two_sides import beyond_doubt, compare_sides, gate, launches_like
 
 FOUR = {"workers": 4}
 
@@ -84,6 +85,22 @@ def test_launches_of_the_same_settings_stand_for_each_other_unless_they_read_oth
 
 
 def test_several_rates_become_one_by_their_intervals() -> None:
-    one = pooled([Rate(100.0, (96.0, 104.0)), Rate(110.0, (60.0, 200.0))])
+    one = pooled_rate([Rate(100.0, (96.0, 104.0)), Rate(110.0, (60.0, 200.0))])
     assert one.value == pytest.approx(100.0, rel=0.005)
-    assert pooled([Rate(100.0, None), Rate(121.0, None)]) == Rate(pytest.approx(110.0), None)  # type: ignore[arg-type]
+    unknown = pooled_rate([Rate(100.0, None), Rate(121.0, None)])
+    assert unknown.value == pytest.approx(110.0) and unknown.interval is None
+
+
+def test_a_race_is_not_worth_it_where_either_side_is_beyond_doubt_and_only_there() -> None:
+    def known(*rates: float, **measured: Any) -> bool:
+        return beyond_doubt([a_trial(1, rates[0])], [a_trial(2, rates[1], asked=FOUR, measured=measured)]) is not None
+
+    assert known(10.0, 14.0) and known(14.0, 10.0)
+    # Shown, but two launches of equal settings have been seen to differ so.
+    assert not known(10.0, 11.5) and not known(11.5, 10.0)
+    assert not known(10.0, 14.0, fed_from_stock=True) and not known(10.0, 14.0, steady=False, steps_measured=3)
+    apart = [a_trial(1, 10.0), a_trial(3, 13.0)]
+    assert beyond_doubt(apart, [a_trial(2, 16.0, asked=FOUR)]) is None
+    cold = a_trial(1, 10.0, measured={"cache": "cold"})
+    assert beyond_doubt([cold], [a_trial(2, 14.0, asked=FOUR, measured={"cache": "warm"})]) is None
+    assert beyond_doubt([a_trial(1, 10.0, ci=None)], [a_trial(2, 30.0, asked=FOUR)]) is None

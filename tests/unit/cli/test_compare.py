@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from support.studies import a_failure, a_trial, write_study
+from vtune import api
 from vtune.cli.main import run
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import RaceLeg
 from vtune.journal.files import dump_json, to_json
+from vtune.journal.journal import Journal
 from vtune.journal.records import record_to_json
+from vtune.strategies.race import Race
 
 FOUR = {"workers": 4}
 HERE = Machine(host="here", kernel="6", cpu_model="some", cores=2.0, ram_bytes=2**34, shm_bytes=2**30)
@@ -159,6 +162,7 @@ def test_different_batches_and_a_missing_whole_run_are_told(results: Path, compa
         (["1", "2", "--fail-if-slower", "3"], "must be a share like 3%"),
         (["1", "2", "--fail-if-slower", "0%"], "must be a share like 3%"),
         (["1", "2", "--rounds", "4"], "without --race"),
+        (["1", "2", "--again"], "without --race"),
         (["1", "2", "--race", "--rounds", "1"], "at least 2"),
         (["1", "2", "--race", "--rounds", "x"], "--rounds must be a whole number"),
         (["1", "1", "--race"], "nothing to race"),
@@ -179,23 +183,110 @@ def test_what_cannot_be_meant_is_refused_with_what_exists(
 def test_a_dry_race_says_how_many_launches_and_how_long(results: Path, compare: Compare) -> None:
     folder = a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR))
     code, out, _ = compare("1", "2", "--race", "--rounds", "4", "--dry-run")
-    assert code == 0 and "4 to 8 launches of about 34.1 s" in out and "nothing was started" in out
+    assert code == 0 and "4 to 12 launches of about 34.1 s" in out and "nothing was started" in out
     told = json.loads(compare("1", "2", "--race", "--dry-run", "--json")[1])
-    assert told["launches"] == 16 and told["at_most_s"] == pytest.approx(16 * 34.1)
-    assert told["settings"] == {"a": {}, "b": FOUR} and not (folder / "trials").exists()
+    assert told["launches"] == 20 and told["at_most_s"] == pytest.approx(20 * 34.1)
+    assert set(told) == {
+        "study", "race", "rounds", "rounds_run", "equal_within", "least_launches", "launches", "launch_s", "at_most_s",
+        "settings", "nothing_launched",
+    }  # fmt: skip
+    assert told["settings"] == {"a": {}, "b": FOUR} and told["nothing_launched"] is None
+    assert not (folder / "trials").exists()
 
 
-def test_rounds_of_a_race_in_the_journal_are_compared_in_pairs(results: Path, compare: Compare) -> None:
-    rows = [(10.0, 10.6), (9.0, 9.5), (8.0, 8.5), (7.0, 7.4), (6.5, 6.9), (6.2, 6.55)]
-    legs = [
+def legs(*rows: tuple[float, float], delta: float | None = None, race: str = "r") -> list[TrialRecord]:
+    return [
         replace(
             a_trial(10 + 2 * at + c, rate, asked=FOUR if c else {}),
-            race=RaceLeg(id="r", round=at + 1, contestant=c, contestants=2, rounds=8),
+            race=RaceLeg(id=race, round=at + 1, contestant=c, contestants=2, rounds=len(rows), delta=delta),
         )
         for at, row in enumerate(rows)
         for c, rate in enumerate(row)
     ]
-    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs)
+
+
+def test_rounds_of_a_race_in_the_journal_are_compared_in_pairs(results: Path, compare: Compare) -> None:
+    rows = [(10.0, 10.6), (9.0, 9.5), (8.0, 8.5), (7.0, 7.4), (6.5, 6.9), (6.2, 6.55)]
+    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs(*rows))
     told = json.loads(compare("1", "2", "--json")[1])
     assert told["verdict"] == "faster" and told["paired_rounds"] == 6
     assert told["ratio"] == pytest.approx(1.06, abs=0.004) and told["resolvable"] < 0.05
+
+
+def test_a_sure_percent_is_a_tie_of_a_race_as_long_as_it_counts_as_equal(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs(*[(10.0, 10.1)] * 20))
+    for one, other in (("1", "2"), ("2", "1")):
+        told = json.loads(compare(one, other, "--json")[1])
+        assert not told["ratio_ci95"][0] <= 1 <= told["ratio_ci95"][1] and told["verdict"] == "tie"
+        assert "the race shows them equal within 2 %" in told["notes"] and told["resolvable"] > 0.02
+        out = compare(one, other)[1]
+        assert "no difference that counts" in out and "up to 2 % is equal" in out and "is faster" not in out
+
+
+def test_a_race_that_was_run_more_thoroughly_calls_smaller_differences(results: Path, compare: Compare) -> None:
+    rows = [(10.0, 10.15)] * 20
+    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs(*rows), name="plain")
+    a_study(results, a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR), *legs(*rows, delta=0.01), name="thorough")
+    assert json.loads(compare("plain:1", "plain:2", "--json")[1])["verdict"] == "tie"
+    told = json.loads(compare("thorough:1", "thorough:2", "--json")[1])
+    assert told["verdict"] == "faster" and not any("equal within" in note for note in told["notes"])
+
+
+def test_a_gate_below_what_counts_as_equal_narrows_it(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 9.9, asked=FOUR), *legs(*[(10.0, 9.85)] * 20))
+    code, out, _ = compare("1", "2", "--fail-if-slower", "1%")
+    assert code == 1 and "B is slower" in out and "gate: no" in out
+    code, out, _ = compare("1", "2", "--fail-if-slower", "3%")
+    assert code == 0 and "no difference that counts" in out
+    dry = ["1", "2", "--race", "--dry-run", "--json"]
+    for asked, equal in (([], 0.02), (["--thorough"], 0.01), (["--fail-if-slower", "0.5%"], 0.005)):
+        assert json.loads(compare(*dry, *asked)[1])["equal_within"] == equal
+
+
+def raced(results: Path, ratio: float, name: str = "demo") -> Path:
+    """A study with a race of trials 1 and 2 that was run to its end."""
+    history = [a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR)]
+    race = Race([FOUR], {}, cores=HERE.cores)
+    while (proposal := race.propose(history)) is not None:
+        rate = 10 * (ratio if proposal.settings else 1)
+        record = a_trial(len(history) + 1, rate, asked=dict(proposal.settings))
+        history.append(replace(record, race=proposal.race))
+    return a_study(results, *history, name=name)
+
+
+def test_a_race_that_was_decided_says_by_what_and_how_it_is_run_anew(results: Path, compare: Compare) -> None:
+    folder = raced(results, 1.2)
+    before = (folder / "journal.jsonl").read_bytes()
+    code, out, err = compare("1", "2", "--race", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["verdict"] == "faster" and told["race"]["decided"]
+    assert told["race"]["trials"] == list(range(3, 3 + 2 * told["paired_rounds"]))
+    assert "was decided before, by trials 3, 4," in err and "nothing is launched (--again" in err
+    assert "was decided before" in told["race"]["nothing_launched"]
+    assert (folder / "journal.jsonl").read_bytes() == before
+    again = json.loads(compare("1", "2", "--race", "--again", "--dry-run", "--json")[1])
+    assert again["race"] != told["race"]["id"] and again["launches"] == 20 and again["rounds_run"] == 0
+
+
+def test_what_is_beyond_doubt_is_not_raced_and_that_is_said(results: Path, compare: Compare) -> None:
+    folder = a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
+    code, out, err = compare("1", "2", "--race", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["verdict"] == "faster" and told["paired_rounds"] is None
+    assert "differ beyond doubt" in err and "3.1×" in err and "--again" in err and not (folder / "trials").exists()
+    assert told["race"]["trials"] == [] and "beyond doubt" in told["race"]["nothing_launched"]
+    code, out, _ = compare("1", "2", "--race", "--dry-run")
+    assert code == 0 and "beyond doubt" in out and "nothing was started" in out
+    assert json.loads(compare("1", "2", "--race", "--again", "--dry-run", "--json")[1])["launches"] == 20
+
+
+def test_a_study_stands_after_a_race_for_the_trial_that_was_raced(results: Path) -> None:
+    folder = a_study(results, a_trial(1, 10.0), a_trial(2, 13.0, asked=FOUR), a_trial(3, 10.1, asked={"workers": 2}))
+    planned = api.plan_race("demo:3", "demo", results=results)
+    assert planned.b.record.trial == 2 and planned.b.chosen
+    # As the race tells it: the choice falls on the baseline again.
+    for leg in legs(*[(10.0, 10.0), (10.0, 10.01), (10.01, 10.0), (10.0, 10.0)] * 2):
+        Journal(folder / "journal.jsonl").append(leg)
+    assert api.compare("demo:3", "demo", results=results).b.record.settings["workers"] == 1
+    found = api.compare_raced(planned)
+    assert found.b.record.trial == 2 and found.b.chosen and found.b.reference == "demo" and len(found.b.launches) > 1

@@ -14,7 +14,7 @@ SURFACE = {
     },
     "compare": {
         "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",
-        "--dry-run", "--json", "--quiet", "--wait",
+        "--again", "--dry-run", "--json", "--quiet", "--wait",
     },
     "doctor": {"--selftest", "--results", "--python", "--json", "--quiet"},
     "knobs": {"--config", "-c", "--study", "--results", "--json", "--quiet"},

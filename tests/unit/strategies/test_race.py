@@ -125,3 +125,13 @@ def test_an_older_record_knows_of_no_race() -> None:
     plain = record_to_json(a_trial(1, 100.0))
     del plain["race"]
     assert record_from_json(plain).race is None
+
+
+def test_an_older_race_does_not_say_what_counted_as_equal_and_goes_on_with_the_default() -> None:
+    race, older = Race([FOUR], {}), []
+    for record in run(race, {key({}): 100, key(FOUR): 101}, [], most=6):
+        plain = record_to_json(record)
+        assert plain["race"].pop("delta") == race.delta
+        older.append(record_from_json(plain))
+    assert older[0].race is not None and older[0].race.delta is None
+    assert race.rules(older).delta == race.delta and race.propose(older) is not None

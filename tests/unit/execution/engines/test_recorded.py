@@ -1,5 +1,7 @@
 """Replaying a study: its folders come back as those of new trials."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from vtune.domain.experiment import Experiment, PlannedRun, Window, Workload
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialSpec
 from vtune.errors import UsageError
+from vtune.execution.ceiling import ORIGIN
 from vtune.execution.engines.engine import Engine
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.recorded import RecordedEngine
@@ -22,7 +25,9 @@ WINDOW = Window(steps=20, max_steps=20)
 CONFIG = {"workers": 2, "prefetch_factor": 2, "batch_size": 2}
 
 
-def run(engine: Engine, study: StudyPaths, number: int, settings: dict[str, Scalar]) -> TrialRecord:
+def run(
+    engine: Engine, study: StudyPaths, number: int, settings: dict[str, Scalar], *, ceiling: bool = False
+) -> TrialRecord:
     folder = study.trial(number)
     folder.root.mkdir(parents=True)
     spec = TrialSpec(
@@ -31,7 +36,8 @@ def run(engine: Engine, study: StudyPaths, number: int, settings: dict[str, Scal
     )  # fmt: skip
     workload = Workload(command=spec.command, cwd=Path("."), config={"training": CONFIG})
     experiment = Experiment(study="s", workload=workload, window=WINDOW)
-    outcome = engine.run(spec, folder, Watch(window=WINDOW, planned=PlannedRun()), lambda event: None)
+    watch = Watch(window=WINDOW, planned=PlannedRun(), ceiling=ceiling)
+    outcome = engine.run(spec, folder, watch, lambda event: None)
     return read_trial(experiment, machine_of(SMALL_VOLUMES), spec, outcome, folder)
 
 
@@ -95,3 +101,34 @@ def test_a_study_without_its_folders_answers_nothing(tmp_path: Path) -> None:
     empty = StudyPaths(tmp_path / "empty")
     with pytest.raises(UsageError, match="not among the 0 recorded trials"):
         run(RecordedEngine([empty]), StudyPaths(tmp_path / "new"), 1, {})
+
+
+def test_a_journal_that_has_lost_its_folders_says_so(
+    recorded: tuple[StudyPaths, list[TrialRecord]], tmp_path: Path
+) -> None:
+    bare = StudyPaths(tmp_path / "bare")
+    bare.root.mkdir()
+    shutil.copy(recorded[0].journal, bare.journal)
+    with pytest.raises(UsageError, match="not among the 0 recorded trials, and 3 more in the journal have lost") as no:
+        run(RecordedEngine([bare]), StudyPaths(tmp_path / "new"), 1, {"workers": 4})
+    assert no.value.hint is not None and "put the study's trials/ back, or run the study again" in no.value.hint
+
+
+def test_a_search_for_the_ceiling_stands_for_no_ordinary_trial(
+    recorded: tuple[StudyPaths, list[TrialRecord]], tmp_path: Path
+) -> None:
+    """Its settings are those of the trial that it followed; its training was fed from memory."""
+    searched = StudyPaths(tmp_path / "searched")
+    shutil.copytree(recorded[0].root, searched.root)
+    searched.journal.unlink()
+    for record, origin in zip(recorded[1], (ORIGIN, ORIGIN, "probe"), strict=True):
+        Journal(searched.journal).append(replace(record, origin=origin))
+    new = StudyPaths(tmp_path / "new")
+    ordinary = run(RecordedEngine([searched]), new, 1, {"workers": 4})
+    assert ordinary.measurement == recorded[1][2].measurement
+    with pytest.raises(UsageError, match="own settings: not among the 1 recorded trials"):
+        run(RecordedEngine([searched]), new, 2, {})
+    with pytest.raises(UsageError, match="the ceiling with workers=6: not among the 2 recorded trials"):
+        run(RecordedEngine([searched]), new, 3, {"workers": 6}, ceiling=True)
+    run(RecordedEngine([searched]), new, 4, {"workers": 4}, ceiling=True)
+    assert new.trial(4).step_records()[0].read_bytes() == searched.trial(2).step_records()[0].read_bytes()

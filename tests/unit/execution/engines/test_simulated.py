@@ -1,16 +1,19 @@
 """The simulated engine's own: its clock, its memory, and what of it the analysis reads."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vtune.domain.effects import Scalar
+from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Window, Workload
+from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialSpec, TrialStatus
+from vtune.errors import UsageError
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
-from vtune.execution.engines.simulated.surface import GIB, Box, Memory, Noise, Surface
+from vtune.execution.engines.simulated.surface import GIB, Box, Memory, Noise, SampleCost, Surface
 from vtune.execution.engines.simulated.surfaces import (
     DEVICE_BOUND,
     FOUR_CORES,
@@ -24,8 +27,11 @@ from vtune.execution.engines.simulated.truth import true_rate, true_whole_run_ra
 from vtune.execution.read import read_trial
 from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
+from vtune.journal.trial_files import read_outcome
 
 FIXED = Window(steps=50, max_steps=50, trial_time_s=3600)
+# Of the same samples as the truth beside it: what is left of an error is the replay's own.
+LONG, AS_LONG = Window(steps=1000, max_steps=1000, trial_time_s=1e6), 1200
 
 
 def run(
@@ -37,6 +43,7 @@ def run(
     window: Window = FIXED,
     limits: Limits | None = None,
     epochs: int | None = None,
+    earlier: Sequence[TrialRecord] = (),
 ) -> TrialRecord:
     folder = TrialPaths(root / f"{trial:04d}")
     folder.root.mkdir(parents=True)
@@ -58,9 +65,10 @@ def run(
         planned=experiment.planned_run,
         ram_limit_bytes=limits.ram.resolve(machine.ram_bytes) if limits.ram else None,
         vram_limit=limits.vram,
+        earlier=earlier,
     )
     outcome = engine.run(spec, folder, watch, lambda event: None)
-    return read_trial(experiment, machine, spec, outcome, folder)
+    return read_trial(experiment, machine, spec, outcome, folder, earlier=earlier)
 
 
 def quiet(surface: Surface) -> Surface:
@@ -145,12 +153,39 @@ def test_latency_is_told_from_work_by_the_processor_time(tmp_path: Path) -> None
     assert near is not None and near.cpu_fraction is not None and near.cpu_fraction > 0.6
 
 
-def test_without_order_batches_have_no_position_and_are_measured_all_the_same(tmp_path: Path) -> None:
-    engine = SimulatedEngine(quiet(LITTLE_RAM))
-    record = run(engine, tmp_path, {"in_order": False, "workers": 6})
-    assert record.status is TrialStatus.COMPLETED
-    truth = true_rate(engine.surface, {"in_order": False, "workers": 6}, batches=8000)
-    assert record.measurement.samples_per_s == pytest.approx(truth, rel=0.25)
+WITHOUT_ORDER = [
+    (LITTLE_RAM, {"workers": 2}),
+    (LITTLE_RAM, {"workers": 6, "prefetch_factor": 4}),
+    (SMALL_VOLUMES, {"workers": 4}),
+    (IMAGES_FAR_AWAY, {"workers": 4, "batch_size": 32}),
+]
+
+
+def ids(case: object) -> str:
+    return case.name if isinstance(case, Surface) else ""
+
+
+@pytest.mark.parametrize(("surface", "settings"), WITHOUT_ORDER, ids=ids)
+def test_without_order_the_replay_comes_to_the_long_run(
+    surface: Surface, settings: dict[str, Scalar], tmp_path: Path
+) -> None:
+    engine, asked = SimulatedEngine(replace(quiet(surface), seeded=True)), {**settings, "in_order": False}
+    measured = run(engine, tmp_path, asked, window=LONG).measurement
+    assert measured.rate_from == "twin"
+    assert measured.samples_per_s == pytest.approx(true_rate(engine.surface, asked, batches=AS_LONG), rel=0.03)
+
+
+@pytest.mark.parametrize("settings", [{"workers": 2}, {"workers": 4}, {"workers": 6, "prefetch_factor": 4}])
+def test_what_giving_up_order_is_worth_is_told_by_a_trial_that_keeps_it(
+    settings: dict[str, Scalar], tmp_path: Path
+) -> None:
+    engine = SimulatedEngine(replace(quiet(LITTLE_RAM), seeded=True))
+    measured = run(engine, tmp_path, settings, window=LONG).measurement
+    predicted = next(one for one in measured.what_if if one.change == "order_not_kept")
+    truth = true_rate(engine.surface, {**settings, "in_order": False}, batches=AS_LONG)
+    assert predicted.samples_per_s == pytest.approx(truth, rel=0.04)
+    # It is worth something here, so an answer of "no difference" would fail.
+    assert truth > 1.1 * true_rate(engine.surface, settings, batches=AS_LONG)
 
 
 def test_short_epochs_show_what_keeping_the_workers_is_worth(tmp_path: Path) -> None:
@@ -177,3 +212,47 @@ def test_the_window_grows_until_the_interval_is_narrow(tmp_path: Path) -> None:
     uneven = run(SimulatedEngine(quiet(LITTLE_RAM)), tmp_path, trial=2, window=window)
     assert even.measurement.steps_measured < 60
     assert uneven.measurement.steps_measured >= 100
+
+
+def test_what_the_other_trials_know_of_slow_batches_ends_a_window_or_keeps_it_open(tmp_path: Path) -> None:
+    """By the same rule as a trial of this machine: fifty batches alone would not show a slow one in a hundred."""
+    engine = SimulatedEngine(quiet(replace(SMALL_VOLUMES, sample=SampleCost(cpu_s=0.12, cv=0.1))))
+    window = Window(trial_time_s=3600)
+    alone = run(engine, tmp_path, trial=1, window=window)
+    assert alone.measurement.data_wait_fraction is not None and alone.measurement.data_wait_fraction > 0.2
+    assert alone.measurement.steps_measured > 80
+    after = run(engine, tmp_path, trial=2, window=window, earlier=[alone])
+    assert after.measurement.steps_measured < 60
+    cost = alone.measurement.worker_cost
+    assert cost is not None and cost.slow == ()
+    slow = replace(alone, measurement=replace(alone.measurement, worker_cost=replace(cost, slow=(10.0,) * 4)))
+    warned = run(engine, tmp_path, trial=3, window=window, earlier=[slow])
+    assert warned.measurement.steps_measured >= 100
+
+
+def test_a_search_for_the_ceiling_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    spec = TrialSpec(
+        trial=1, origin="probe", reason="a test", settings={}, effects=(FindCeiling(loader="train.py:30"),),
+        command=("python", "train.py"), cwd=".", env={}, token="t",
+    )  # fmt: skip
+    watch = Watch(window=FIXED, planned=PlannedRun())
+    for asked, watched in ((spec, watch), (replace(spec, effects=()), replace(watch, ceiling=True))):
+        with pytest.raises(UsageError, match="cannot be fed from memory"):
+            SimulatedEngine(SMALL_VOLUMES).run(asked, TrialPaths(tmp_path), watched, lambda event: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_the_trial_is_ending_is_an_interrupt(tmp_path: Path) -> None:
+    def press(event: TuningEvent) -> None:
+        if isinstance(event, TrialProgress) and event.phase == "ending":
+            raise KeyboardInterrupt
+
+    spec = TrialSpec(
+        trial=1, origin="probe", reason="a test", settings={}, effects=(), command=("python", "train.py"), cwd=".",
+        env={}, token="t",
+    )  # fmt: skip
+    watch = Watch(window=FIXED, planned=PlannedRun())
+    folder = TrialPaths(tmp_path)
+    outcome = SimulatedEngine(SMALL_VOLUMES).run(spec, folder, watch, press)
+    assert outcome.ended_by == "interrupt"
+    assert read_outcome(folder) == outcome

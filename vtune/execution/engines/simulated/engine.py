@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vtune.analysis.measure import steps_measured
+from vtune.domain.effects import FindCeiling
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialProgress, TuningEvent
-from vtune.domain.record import Measurement
 from vtune.domain.trial import TrialOutcome, TrialSpec
+from vtune.errors import UsageError
 from vtune.execution.engines.simulated.folder import write_folder, write_spec
 from vtune.execution.engines.simulated.launch import Launch
 from vtune.execution.engines.simulated.memory import Held
@@ -16,7 +17,7 @@ from vtune.execution.engines.simulated.recording import Recording, record
 from vtune.execution.engines.simulated.surface import Surface, settings_of
 from vtune.execution.engines.simulated.telemetry import gpu_of, look_on
 from vtune.execution.engines.simulated.training import Training
-from vtune.execution.engines.simulated.watching import follow
+from vtune.execution.engines.simulated.watching import End, follow, interrupted
 from vtune.execution.engines.simulated.weather import Weather
 from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
@@ -38,14 +39,13 @@ class SimulatedEngine:
     def run(
         self, spec: TrialSpec, folder: TrialPaths, watch: Watch, notify: Callable[[TuningEvent], None]
     ) -> TrialOutcome:
+        _refuse_ceiling(spec, watch)
         folder.output.mkdir(exist_ok=True)
         write_spec(folder, spec)
         settings = settings_of(self.surface, spec.settings)
         launch = Launch(self.surface, settings, self._launches + spec.trial, self._weather)
         training = Training(self.surface, settings, launch, started_s=self.clock_s, pid=LEADER_PID)
-        end = follow(training, watch)
-        held = Held(training)
-        recording = record(training, end.at_s, end_reason="stop" if end.by_its_own_hand else None)
+        end, recording = _run_to_its_end(training, spec, watch, notify)
         outcome = TrialOutcome(
             ended_by=end.by, exit_code=end.exit_code, signal=end.signal, seconds=end.at_s - training.started_s
         )
@@ -53,7 +53,7 @@ class SimulatedEngine:
         write_folder(
             folder,
             recording=recording,
-            telemetry=look_on(training, held, self._weather, end.at_s),
+            telemetry=look_on(training, Held(training), self._weather, end.at_s),
             gpus=() if device is None else (gpu_of(device),),
             started_s=training.started_s,
             pid=training.pid,
@@ -61,7 +61,6 @@ class SimulatedEngine:
             last_words=end.words,
         )
         self.clock_s = end.at_s + BETWEEN_TRIALS_S
-        notify(_progress(spec, recording, watch, outcome.seconds, end.estimate))
         return outcome
 
 
@@ -80,14 +79,40 @@ def machine_of(surface: Surface) -> Machine:
     )
 
 
-def _progress(
-    spec: TrialSpec, recording: Recording, watch: Watch, seconds: float, estimate: Measurement | None
-) -> TrialProgress:
+def _refuse_ceiling(spec: TrialSpec, watch: Watch) -> None:
+    """An ordinary trial in its place would look like an answer."""
+    if watch.ceiling or any(isinstance(effect, FindCeiling) for effect in spec.effects):
+        raise UsageError(
+            "a simulated training cannot be fed from memory: it has no ceiling to be found",
+            hint="its rate without a loader is true_rate of the surface with samples that cost nothing",
+        )
+
+
+def _run_to_its_end(
+    training: Training, spec: TrialSpec, watch: Watch, notify: Callable[[TuningEvent], None]
+) -> tuple[End, Recording]:
+    try:
+        end = follow(training, watch, lambda steps: notify(_progress(training, spec, watch, steps)))
+        recording = _recording(training, end)
+        steps = steps_measured(recording.roles, recording.loaded, recording.facts)
+        notify(_progress(training, spec, watch, steps, end))
+    except KeyboardInterrupt:
+        # The first Ctrl-C keeps what was measured; a second one leaves.
+        end = interrupted(training)
+        recording = _recording(training, end)
+    return end, recording
+
+
+def _recording(training: Training, end: End) -> Recording:
+    return record(training, end.at_s, end_reason="stop" if end.by_its_own_hand else None)
+
+
+def _progress(training: Training, spec: TrialSpec, watch: Watch, steps: int, end: End | None = None) -> TrialProgress:
     return TrialProgress(
         spec=spec,
-        phase="ending",
-        steps=steps_measured(recording.roles, recording.loaded),
+        phase="stepping" if end is None else "ending",
+        steps=steps,
         steps_wanted=watch.window.steps,
-        seconds=seconds,
-        provisional=estimate,
+        seconds=(training.now_s if end is None else end.at_s) - training.started_s,
+        provisional=None if end is None else end.estimate,
     )

@@ -22,7 +22,6 @@ FORWARD_SHARE = 0.3
 @dataclass(frozen=True, slots=True)
 class Delivery:
     pass_number: int
-    # -1 where order is not kept.
     index: int
     asked_s: float
     returned_s: float
@@ -87,8 +86,7 @@ class Training:
                 if got is None:
                     break
                 index, samples = got
-                shown = index if self.settings.in_order or not self.settings.workers else -1
-                self.deliveries.append(Delivery(walk.number, shown, asked_s, self._world.now_s, samples))
+                self.deliveries.append(Delivery(walk.number, index, asked_s, self._world.now_s, samples))
                 yield from self._consume(samples)
             yield from walk.end()
         self.over = True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from vtune.analysis.draws import SlowShare
 from vtune.analysis.measure import measure, steps_measured
 from vtune.domain.record import Measurement
 from vtune.domain.trial import EndedBy
@@ -13,7 +15,7 @@ from vtune.execution.engines.simulated.memory import Held, death_of
 from vtune.execution.engines.simulated.recording import Recording, record
 from vtune.execution.engines.simulated.training import Training
 from vtune.execution.sampling import SAMPLE_S
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere
 from vtune.execution.trial import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 
 # Steps that are simulated at least before anything is measured of them.
@@ -37,7 +39,8 @@ class End:
         return self.exit_code == 0 and self.by != "itself"
 
 
-def follow(training: Training, watch: Watch) -> End:
+def follow(training: Training, watch: Watch, tell: Callable[[int], None]) -> End:
+    """`tell`: at each look, how many steps were measured so far. An interrupt from there keeps them."""
     window = watch.window
     first_sign_s = _first_sign_s(training, window.startup_time_s)
     if first_sign_s is None:
@@ -45,17 +48,20 @@ def follow(training: Training, watch: Watch) -> End:
             return End(by="itself", at_s=training.now_s)
         return End(by="startup_time", at_s=training.started_s + window.startup_time_s, exit_code=None, signal=15)
     deadline_s = first_sign_s + window.trial_time_s
-    wanted = max(FIRST_LOOK, window.steps + 2)
+    # Half of the window first: whoever watches sees it grow.
+    wanted = max(FIRST_LOOK, (window.steps + 2) // 2)
     while True:
         training.go_on(wanted, deadline_s)
         early = _ended_early(training, watch)
         if early is not None:
             return early
         recording = record(training, training.now_s)
-        measured = steps_measured(recording.roles, recording.loaded)
+        measured = steps_measured(recording.roles, recording.loaded, recording.facts)
+        tell(measured)
         if measured >= window.steps:
-            estimate = _estimate(training, recording, watch)
-            if estimate is None or has_seen_enough(estimate, window):
+            known = known_elsewhere(watch.earlier, recording.roles)
+            estimate = _estimate(training, recording, watch, known)
+            if estimate is None or has_seen_enough(estimate, window, known.batches):
                 end = _asked_to_stop(training, watch, "window", training.steps[-1].ended_s + POLL_S / 2)
                 return replace(end, estimate=estimate)
         if training.over:
@@ -63,6 +69,12 @@ def follow(training: Training, watch: Watch) -> End:
         if len(training.steps) < wanted:
             return _asked_to_stop(training, watch, "trial_time", deadline_s)
         wanted = len(training.steps) + (window.steps - measured if measured < window.steps else STEPS_BETWEEN)
+
+
+def interrupted(training: Training) -> End:
+    """Ctrl-C comes at any moment, also in the middle of an event, after which its world would not go on: it is ended
+    from outside, with what it has told by then."""
+    return End(by="interrupt", at_s=training.now_s, exit_code=None, signal=15)
 
 
 def _first_sign_s(training: Training, within_s: float) -> float | None:
@@ -73,12 +85,12 @@ def _first_sign_s(training: Training, within_s: float) -> float | None:
     return first_s if first_s <= give_up_s else None
 
 
-def _estimate(training: Training, recording: Recording, watch: Watch) -> Measurement | None:
+def _estimate(training: Training, recording: Recording, watch: Watch, known: SlowShare) -> Measurement | None:
     """None where the window is full whatever it would say."""
     if watch.scout or watch.window.steps >= watch.window.max_steps:
         return None
     seen = recording.observed(training.started_s)
-    return measure(seen, watch.planned, watch.price, batch_factor=watch.batch_factor, provisional=True)
+    return measure(seen, watch.planned, watch.price, batch_factor=watch.batch_factor, earlier=known, provisional=True)
 
 
 def _ended_early(training: Training, watch: Watch) -> End | None:

@@ -1,0 +1,48 @@
+"""What a summary and choice.json say of a ratio that is from a race."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.studies import a_report, a_trial
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import RaceLeg
+from vtune.reporting.report_json import choice_to_json
+from vtune.reporting.summary import summarize
+
+FOUR = {"workers": 4}
+SINGLE = [a_trial(1, 10.0), a_trial(2, 13.0, asked=FOUR)]
+
+
+def race_of(ratio: float) -> list[TrialRecord]:
+    return [
+        replace(
+            a_trial(10 + 2 * at + contestant, 10 * (ratio if contestant else 1), asked=FOUR if contestant else {}),
+            race=RaceLeg(id="r", round=at + 1, contestant=contestant, contestants=2, rounds=8),
+        )
+        for at in range(6)
+        for contestant in (0, 1)
+    ]
+
+
+def test_a_winner_of_a_race_says_by_how_many_rounds() -> None:
+    report = a_report(*SINGLE, *race_of(1.1))
+    told = choice_to_json(report)
+    assert "1.10× ± 0.0" in summarize(report).verdict and "by 6 rounds of a race" in summarize(report).verdict
+    assert told["best"] is not None and told["paired_rounds"] == 6
+
+
+def test_what_a_race_took_back_says_so() -> None:
+    report = a_report(*SINGLE, *race_of(1.0))
+    told = choice_to_json(report)
+    assert summarize(report).verdict.startswith("keep your own settings")
+    assert "by 6 rounds of a race" in summarize(report).verdict
+    lost = {one["trial"]: one for one in told["lost"]}
+    assert told["paired_rounds"] is None and lost[2]["paired_rounds"] == 6 and "rounds of a race" in lost[2]["why"]
+
+
+def test_a_ratio_of_single_launches_is_from_no_race() -> None:
+    report = a_report(*SINGLE)
+    told = choice_to_json(report)
+    assert "race)" not in summarize(report).verdict and told["paired_rounds"] is None
+    assert all(lost["paired_rounds"] is None for lost in told["lost"])
