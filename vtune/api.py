@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from vtune.analysis.comparable import contradicting
 from vtune.analysis.race import DELTA, ROUNDS, Standing
 from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
+from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
-from vtune.errors import MachineError, UsageError
+from vtune.errors import MachineError, UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
@@ -25,14 +27,15 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.knobs.describe import KnobView, describe_all
-from vtune.reporting.comparison import Comparison, compare_references
+from vtune.reporting.comparison import Comparison, check_two, compare_references
 from vtune.reporting.references import Side, find_side, read_again
 from vtune.reporting.study_report import find_report
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
 from vtune.strategies.race import Race
-from vtune.strategies.race_plan import RacePlan, plan_launches
+from vtune.strategies.race_plan import RacePlan, plan_launches, turned
+from vtune.strategies.relaunch import changed_since
 from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
@@ -51,6 +54,8 @@ class ProbeResult:
     # The second launch, where it was asked for and the first completed with a loader that feeds its steps.
     ceiling: TrialRecord | None = None
     machine: Machine
+    # Before the search for the ceiling had anything to record.
+    interrupted: bool = False
 
 
 def probe(
@@ -72,8 +77,13 @@ def probe(
         tuning = Tuning(study=study, experiment=experiment, engine=LocalEngine(INJECT), machine=machine, notify=notify)
         record = tune(tuning, strategy)[-1]
         completed = record.status is TrialStatus.COMPLETED
-        found = find_ceiling(tuning, record) if ceiling and completed else None
-    return ProbeResult(study=experiment.study, record=record, ceiling=found, machine=machine)
+        found, interrupted = None, False
+        try:
+            found = find_ceiling(tuning, record) if ceiling and completed else None
+        except KeyboardInterrupt:
+            # The ordinary trial is whole and in the journal: it is shown all the same.
+            interrupted = True
+    return ProbeResult(study=experiment.study, record=record, ceiling=found, machine=machine, interrupted=interrupted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +105,7 @@ def race(
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> RaceResult:
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
-    is gone on with."""
+    is gone on with. Raises where a launch ran with other settings than the trial that it was to stand for."""
     check_platform()
     machine = this_machine()
     strategy = asked if asked.cores is not None else replace(asked, cores=machine.cores)
@@ -104,12 +114,23 @@ def race(
         write_experiment(experiment, study.paths.experiment)
         tuning = Tuning(study=study, experiment=experiment, engine=LocalEngine(INJECT), machine=machine, notify=notify)
         history = tune(tuning, strategy)
+    if (stray := strategy.stray(history)) is not None:
+        raise _strayed(*stray)
     return RaceResult(
         study=experiment.study,
         race=strategy.id,
         standing=strategy.standing(history),
         legs=tuple(strategy.legs(history)),
         interrupted=bool(history) and history[-1].status is TrialStatus.INTERRUPTED,
+    )
+
+
+def _strayed(leg: TrialRecord, expected: Mapping[str, Scalar]) -> VtuneError:
+    names = contradicting(leg.settings, expected)
+    ran, meant = (", ".join(f"{name}={of[name]}" for name in names) for of in (leg.settings, expected))
+    return VtuneError(
+        f"the race ended: trial {leg.trial} of it ran with {ran}, and was to stand for a trial with {meant}",
+        hint="the training or its config has changed since that trial: probe both settings anew, and race those",
     )
 
 
@@ -135,15 +156,40 @@ def plan_race(
     """The race of two trials of one study by the settings that each turned, to be run by `race`. Starts and writes
     nothing."""
     one, other = (find_side(text, results=results, study=study) for text in (a, b))
+    check_two(one, other)
+    files = [side.reference for side in (one, other) if side.folder is None]
+    if files:
+        raise UsageError(
+            f"--race launches settings of a study anew, and {' and '.join(files)} {'are' if files[1:] else 'is'} no"
+            f" {'studies' if files[1:] else 'study'} but {'files' if files[1:] else 'a file'}",
+            hint="name two trials of one study, as quickstart:1 quickstart:7",
+        )
     if one.folder is None or other.folder is None or one.folder.absolute() != other.folder.absolute():
         raise UsageError(
             f"--race launches settings of one study anew, and {a} and {b} are of two",
             hint="name two trials of one study, as quickstart:1 quickstart:7",
         )
     plan = plan_launches(
-        one.records, one.record, other.record, rounds=rounds, delta=delta, cores=one.cores, again=again
+        one.records,
+        one.record,
+        other.record,
+        rounds=rounds,
+        delta=delta,
+        cores=one.cores,
+        again=again,
+        refusal=_refusal(one, other, StudyPaths(one.folder)),
     )
     return PlannedRace(a=one, b=other, folder=one.folder, plan=plan)
+
+
+def _refusal(a: Side, b: Side, study: StudyPaths) -> UsageError | None:
+    if a.experiment is None:
+        return None
+    workload = a.experiment.workload
+    command, _ = resolve_program(workload.command, workload.cwd, workload.env, ask=False)
+    experiment = replace(a.experiment, workload=replace(workload, command=command))
+    changed = (changed_since(one.record.trial, turned(one.record), experiment, study) for one in (a, b))
+    return next((why for why in changed if why is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ def a_trial(
         samples_per_s_ci95=(rate * (1 - ci), rate * (1 + ci)) if rate and ci is not None else None,
         samples_per_s_whole_run=rate * 0.98 if rate and whole else None,
         effective_batch=batch,
-        projected=Projection(epoch_s=SAMPLES / rate, run_s=run_s) if rate and run_s else Projection(),
+        projected=Projection(epoch_s=SAMPLES / rate, run_s=run_s) if rate and run_s and whole else Projection(),
     )
     settings = {"workers": workers, "batch_size": batch, **(asked or {})}
     record = replace(

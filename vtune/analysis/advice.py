@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from vtune.analysis.host import outside
+from vtune.domain.effects import Scalar
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Change, Measurement, WhatIf
@@ -19,21 +23,35 @@ MOST_WAITING = 0.1
 CORES_FULL = 0.9
 
 
-def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine) -> list[str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """How this very trial is asked for: what is tried next goes on from its settings, in its study."""
+
+    study: str | None = None
+    settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def but(self, **changed: Scalar) -> str:
+        words = ["vtune probe", *([f"--study {self.study}"] if self.study is not None else [])]
+        wanted = {**self.settings, **changed}
+        return " ".join([*words, *(f"--set {name}={str(value).lower()}" for name, value in wanted.items())])
+
+
+def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[str]:
     settings = measured.effective_settings
     lines = []
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
-        lines += [*_workers(measured, machine), *_queue(measured)]
+        lines += [*_workers(measured, machine, again), *_queue(measured, again)]
     if _restart_is_felt(measured) and settings.get("workers") and settings.get("persistent_workers") is False:
         lines.append(
-            "try vtune probe --set persistent_workers=true: starting workers anew is felt in so short an epoch"
+            f"try {again.but(persistent_workers=True)}: starting workers anew is felt in so short an epoch"
+            f"{_steady_epoch(measured)}"
         )
     if bottleneck == "host":
-        lines.append(_host(measured))
+        lines.append(_host(measured, waits=waited >= WAITS_LITTLE))
     if bottleneck == "transfer":
         if settings.get("pin_memory") is False:
-            lines.append("try vtune probe --set pin_memory=true: copies from pinned memory need not be waited for")
+            lines.append(f"try {again.but(pin_memory=True)}: copies from pinned memory need not be waited for")
         lines.append("copies overlap with computing only with .to(device, non_blocking=True) from pinned memory")
     if bottleneck == "compute":
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
@@ -59,10 +77,16 @@ def _predicted(found: tuple[WhatIf, float] | None) -> str:
     return f" (predicted: {rate(found[0].samples_per_s)} samples/s, {found[1]:.2g}×)" if found is not None else ""
 
 
-def _workers(measured: Measurement, machine: Machine) -> list[str]:
+def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]:
     workers = measured.effective_settings.get("workers")
     if not isinstance(workers, int):
         return []
+    cost = measured.worker_cost
+    if cost is not None and cost.delivering is not None and cost.delivering < workers:
+        return [
+            f"only {cost.delivering} of {workers} workers still deliver: give the data set at least as many parts"
+            " (shards, files) as workers"
+        ]
     more = min(max(1, workers * 2), _useful_workers(measured, machine))
     gain = gain_of(measured, "twice_the_workers")
     if more > workers and _cores_are_short(measured):
@@ -75,22 +99,22 @@ def _workers(measured: Measurement, machine: Machine) -> list[str]:
     if measured.what_if and gain is None:
         return [f"{more} workers would hardly help: the replay of the loader says so; make a sample cheaper"]
     told = _predicted(gain) if more == max(1, workers * 2) else ""
-    return [f"try {more} workers: vtune probe --set workers={more}{told}"]
+    return [f"try {more} {'worker' if more == 1 else 'workers'}: {again.but(workers=more)}{told}"]
 
 
-def _queue(measured: Measurement) -> list[str]:
+def _queue(measured: Measurement, again: Again) -> list[str]:
     prefetch = measured.effective_settings.get("prefetch_factor")
     lines = []
     gain = gain_of(measured, "twice_the_prefetch")
     if isinstance(prefetch, int) and (gain is not None or (prefetch < 2 and not measured.what_if)):
         lines.append(
-            f"try vtune probe --set prefetch_factor={2 * prefetch}: more in advance gives slack for a slow batch"
+            f"try {again.but(prefetch_factor=2 * prefetch)}: more in advance gives slack for a slow batch"
             f"{_predicted(gain)}"
         )
     unordered = gain_of(measured, "order_not_kept")
     if unordered is not None:
         lines.append(
-            "slow batches hold up finished ones: vtune probe --set in_order=false hands them over as they come"
+            f"slow batches hold up finished ones: {again.but(in_order=False)} hands them over as they come"
             f"{_predicted(unordered)}; the order of samples changes with it"
         )
     if (stored := gain_of(measured, "storage_free")) is not None:
@@ -98,7 +122,15 @@ def _queue(measured: Measurement) -> list[str]:
     return lines
 
 
-def _host(measured: Measurement) -> str:
+def _steady_epoch(measured: Measurement) -> str:
+    rate_, samples, epoch_s = measured.samples_per_s, measured.samples_per_epoch, measured.projected.epoch_s
+    if not rate_ or not samples or not epoch_s:
+        return ""
+    return f" (without it an epoch would take {seconds(samples / rate_)} instead of {seconds(epoch_s)})"
+
+
+def _host(measured: Measurement, *, waits: bool) -> str:
+    cannot = "" if waits else "; more workers cannot help"
     parts = outside(measured)
     if parts is not None:
         in_loss = parts.loss_s >= parts.between_s
@@ -107,12 +139,12 @@ def _host(measured: Measurement) -> str:
             if in_loss
             else f"between two steps ({seconds(parts.between_s)})"
         )
-        return f"look at what the training does {where}: losses, metrics, .item() or logging; more workers cannot help"
+        return f"look at what the training does {where}: losses, metrics, .item() or logging{cannot}"
     longest = max(measured.stages, key=lambda one: one.host_s, default=None)
     where = f", most of all in the {longest.stage} stage ({seconds(longest.host_s)})" if longest is not None else ""
     return (
         f"look at what the training does between its kernels{where}: a loss or metric on the CPU, .item() or"
-        " logging every step; more workers cannot help"
+        f" logging every step{cannot}"
     )
 
 

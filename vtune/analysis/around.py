@@ -89,7 +89,8 @@ def around_steps(
     boundaries = [window for window in windows if window.boundary]
     # What a run pays beside its rate and its restarts: a validation that was seen before the first step only, and
     # whatever came between the steps too seldom to be in the rate.
-    extra_s = sum(pause.seconds for pause in pauses if not pause.counted)
+    steps = None if pace.batches is None else pace.batches * len(regular) / sum(len(w.batches) for w in regular)
+    extra_s = sum(pause.seconds * _in_an_epoch(pause, steps) for pause in pauses if not pause.counted)
     if not boundaries:
         return Around(
             once_s=once_s, restart_s=_unseen_restart_s(measured, roles, pace) + extra_s, at_end_s=extra_s, pauses=pauses
@@ -106,6 +107,10 @@ def around_steps(
         at_end_s=_at_end_s(stops, boundaries) + extra_s,
         pauses=pauses,
     )
+
+
+def _in_an_epoch(pause: Pause, steps: float | None) -> int:
+    return max(1, int(steps / pause.every_steps)) if steps is not None and pause.every_steps else 1
 
 
 def _pace(

@@ -11,16 +11,16 @@ from vtune.analysis.comparable import (
     by_settings,
     has_rate,
     launched_rate,
+    lost_of,
     measured_enough,
     metric_of,
-    others_share,
     same_cache,
     settings_of,
     turned_nothing,
 )
 from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
 from vtune.analysis.fit import excess_of, nearest_relaxation, unjudged
-from vtune.analysis.laps import raced
+from vtune.analysis.laps import met_in_race
 from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
@@ -44,7 +44,6 @@ def choose(
     feasible = [record for record in lasting if record.trial not in over]
     solid = [record for record in feasible if measured_enough(record)] or feasible
     ranked_by = metric_of(measured)
-    shares = {record.trial: others_share(record, cores) for record in measured}
     rates = {record.trial: launched_rate(record, ranked_by, cores) for record in measured}
     baseline = _baseline(lasting, feasible, rates)
     own = baseline is not None and any(
@@ -70,7 +69,7 @@ def choose(
     tie = _tie(best, [record for record in feasible if record.trial not in short], against)
     seen = Seen(best, baseline, tie, short, ratios, rounds, over)
     speedup = _speedup(best, baseline, ratios)
-    neighbours = tuple(disturbed(measured, shares, cores))
+    neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
     return Choice(
         best=best,
         baseline=baseline,
@@ -115,7 +114,8 @@ class _Against:
             return None
         key = settings_of(one), settings_of(other)
         if key not in self._known:
-            self._known[key] = raced(self._legs, one, other, self._ranked_by, self._cores)
+            met = met_in_race(self._legs, one, other, self._ranked_by, self._cores)
+            self._known[key] = met.paired if met is not None else None
         return self._known[key]
 
     def ratio(self, one: TrialRecord, other: TrialRecord) -> Ratio:

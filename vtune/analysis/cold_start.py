@@ -22,7 +22,7 @@ def gained_s(costs: Costs, batches: int | None) -> float | None:
     Workers that begin together deliver their rounds together, which wins time where the training waits for them; an
     empty queue has nothing to bridge slow batches with, which loses some where the two are about as fast.
     """
-    workers, prefetch = costs.workers, max(1, costs.prefetch)
+    workers, prefetch = costs.delivering, max(1, costs.prefetch_by_delivering)
     if not workers or not costs.in_order:
         return None
     count = MOST_BATCHES if batches is None else batches

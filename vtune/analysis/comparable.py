@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from vtune.analysis.compare import Rate, launched
+from vtune.analysis.compare import FULL, Rate, launched, lost_to_others
 from vtune.domain.choice import RankedBy
+from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
@@ -24,6 +25,11 @@ Burden = tuple[bool, int, int, float, int]
 def settings_of(record: TrialRecord) -> Settings:
     """What tells two trials' settings apart; what is not set does not count."""
     return tuple(sorted((name, repr(value)) for name, value in record.settings.items() if value is not None))
+
+
+def contradicting(one: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> list[str]:
+    """The settings that are known of both and are not the same."""
+    return [name for name in one if None not in (one[name], other.get(name)) and one[name] != other[name]]
 
 
 def same_cache(one: TrialRecord, other: TrialRecord) -> bool:
@@ -47,9 +53,13 @@ def turned_nothing(record: TrialRecord) -> bool:
 
 
 def metric_of(measured: Iterable[TrialRecord]) -> RankedBy:
-    """One measure for all: a whole run's rate pays what a steady rate does not."""
-    whole = all((record.measurement.samples_per_s_whole_run or 0) > 0 for record in measured)
-    return "samples_per_s_whole_run" if whole else "samples_per_s"
+    """One measure for all: a whole run's rate, and an epoch's, pay what a steady rate does not."""
+    measurements = [record.measurement for record in measured]
+    if all((one.samples_per_s_whole_run or 0) > 0 for one in measurements):
+        return "samples_per_s_whole_run"
+    if all((one.samples_per_s_epoch or 0) > 0 for one in measurements):
+        return "samples_per_s_epoch"
+    return "samples_per_s"
 
 
 def rate_of(record: TrialRecord, ranked_by: RankedBy) -> Rate:
@@ -63,7 +73,14 @@ def rate_of(record: TrialRecord, ranked_by: RankedBy) -> Rate:
 
 
 def launched_rate(record: TrialRecord, ranked_by: RankedBy, cores: float | None) -> Rate:
-    return launched(rate_of(record, ranked_by), others_share(record, cores))
+    return launched(rate_of(record, ranked_by), lost_of(record, cores))
+
+
+def lost_of(record: TrialRecord, cores: float | None) -> float:
+    """By how much its rate may be higher without others beside it, as a logarithm. Where nobody knows how many cores
+    there are, those that were busy are taken for all."""
+    busy = (record.measurement.others_cores or 0.0) + (record.measurement.tree_cores or 0.0)
+    return lost_to_others(others_share(record, cores), full=cores is None or busy >= FULL * cores)
 
 
 def others_share(record: TrialRecord, cores: float | None) -> float:

@@ -19,6 +19,11 @@ RUN_TO_RUN_SD = 0.015
 # standard deviation of 0.056 times the share (0.60 to 0.75) beyond their windows; by so few launches it may be as
 # much as 0.13 times (95 %, chi-square, 4 degrees of freedom), and 1.96 of those are a quarter.
 LOST_TO_OTHERS = 0.25
+# That holds for a training that leaves cores idle. Where the machine was full, whatever others had the training may
+# have wanted: alone it could be up to 1 / (1 - share) times as fast. Means over a window seldom come to all cores.
+FULL = 0.9
+# Of a full machine; beyond it a rate tells nothing anyhow.
+MOST_SHARE = 0.95
 # Of an interval's lower end: from here on, one launch each is enough. Launches of equal settings come no further
 # apart, not with others on the machine either.
 BEYOND_DOUBT = 1.2
@@ -32,32 +37,42 @@ class Rate:
     interval: tuple[float, float] | None
 
 
-def launched(rate: Rate, others_share: float = 0.0) -> Rate:
+def launched(rate: Rate, lost: float = 0.0) -> Rate:
     """With an interval for the settings rather than for this launch of them: never narrower than launches differ, and
-    reaching up where others were at work, since a disturbed rate is a lower bound. Downwards they add nothing."""
+    reaching up by what others may have taken, since a disturbed rate is a lower bound. Downwards they add nothing."""
     sides = _sides(rate)
     if sides is None:
         return rate
     below, above = (max(side, Z95 * RUN_TO_RUN_SD) for side in sides)
-    above = math.hypot(above, lost_to_others(others_share))
+    above = math.hypot(above, lost)
     return Rate(rate.value, (rate.value * math.exp(-below), rate.value * math.exp(min(MOST, above))))
 
 
-def lost_to_others(share: float) -> float:
-    return LOST_TO_OTHERS * min(1.0, max(0.0, share))
+def lost_to_others(share: float, *, full: bool = False) -> float:
+    """By how much the rate may be higher without them, as a logarithm."""
+    share = min(1.0, max(0.0, share))
+    return -math.log1p(-min(MOST_SHARE, share)) if full else LOST_TO_OTHERS * share
 
 
-def pooled_rate(rates: Sequence[Rate], *, lost: float = 0.0) -> Rate:
+def pooled_rate(rates: Sequence[Rate], lost: Sequence[float] | None = None) -> Rate:
     """Several launches of the same settings as one rate, each by its interval. `lost`: what others may have taken from
-    all of them."""
-    known = [(rate, sides) for rate in rates if (sides := _sides(rate)) is not None and min(sides) > 0]
+    each; such a launch weighs less, and what it weighs of its loss is no chance that several average out."""
+    each = [0.0] * len(rates) if lost is None else lost
+    known = [
+        (rate, sides, own)
+        for rate, own in zip(rates, each, strict=True)
+        if (sides := _sides(rate)) is not None and min(sides) > 0
+    ]
     if not known:
         return Rate(math.exp(sum(math.log(rate.value) for rate in rates) / len(rates)), None)
-    weights = [(sum(sides) / 2) ** -2 for _, sides in known]
-    logs = [math.log(rate.value) for rate, _ in known]
-    value = math.exp(sum(w * x for w, x in zip(weights, logs, strict=True)) / sum(weights))
-    below, above = (sum(sides[side] ** -2 for _, sides in known) ** -0.5 for side in (0, 1))
-    return Rate(value, (value * math.exp(-below), value * math.exp(min(MOST, math.hypot(above, lost)))))
+    raw = [((below + math.hypot(above, own)) / 2) ** -2 for _, (below, above), own in known]
+    weights = [weight / sum(raw) for weight in raw]
+    value = math.exp(sum(w * math.log(rate.value) for w, (rate, _, _) in zip(weights, known, strict=True)))
+    below, above = (
+        math.hypot(*(w * sides[side] for w, (_, sides, _) in zip(weights, known, strict=True))) for side in (0, 1)
+    )
+    taken = sum(w * own for w, (_, _, own) in zip(weights, known, strict=True))
+    return Rate(value, (value * math.exp(-below), value * math.exp(min(MOST, math.hypot(above, taken)))))
 
 
 def ratio_of(rate: Rate, to: Rate, *, widen: float = 1.0) -> Ratio:

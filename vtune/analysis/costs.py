@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from vtune.analysis.period import every_nth
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, samples_of
+from vtune.analysis.worker_costs import alone, loads_by_batch, worker_side
 from vtune.domain.events import BatchDelivered, BatchLoaded
 
 Array = NDArray[np.float64]
 
-# As many batches of workers as make a mean; with fewer since the start-up, those before it count, too.
-ENOUGH_LOADS = 20
-LOADS_BY_WORKER = 3
 # A main process that usually takes less than this share of its device's time runs ahead of it.
 AHEAD = 0.8
 # Fewer rows than this say nothing.
@@ -33,6 +31,8 @@ class Costs:
     workers: int
     prefetch: int
     in_order: bool = True
+    # Of the workers, those that still have something to give: a data set of one shard keeps one of four busy.
+    delivering: int
     samples_per_batch: float
 
     # A worker's time from having the index to the finished batch; the part of it on a core.
@@ -40,6 +40,9 @@ class Costs:
     cpu_s: Array
     # From having nothing to do, with work ordered, to the start on it.
     dispatch_s: Array
+    # Batches of a kind stand in for each other; the pattern is the order in which kinds come, over and over.
+    load_kind: NDArray[np.int_]
+    load_pattern: NDArray[np.int_]
 
     # From a batch's being there to asking for the next one.
     own_s: Array
@@ -49,7 +52,6 @@ class Costs:
     # a pipe and wakes it; what lay ready was taken out of the pipe long ago.
     delivery_s: Array
     waited: NDArray[np.bool_]
-    # Batches of a kind stand in for each other; the pattern is the order in which kinds come, over and over.
     kind: NDArray[np.int_]
     pattern: NDArray[np.int_]
     # The part of it after which the next batch is asked for already: the training runs ahead of its device, and loading
@@ -58,6 +60,11 @@ class Costs:
     # Of work that only every n-th step does, and what it adds to such a step.
     period_steps: int | None = None
     period_extra_s: float | None = None
+
+    @property
+    def prefetch_by_delivering(self) -> int:
+        """The queue is as deep as ever when some of the workers have ended: the others fill it."""
+        return -(-self.workers * self.prefetch // self.delivering) if self.delivering else self.prefetch
 
     @property
     def mean_own_s(self) -> float:
@@ -88,17 +95,16 @@ def costs_of(
     training = _on_device(_training_rows(roles, regular, apart), device_s or {})
     if len(training) < LEAST_ROWS:
         return None
-    by_batch = _loads(roles, loaded)
+    by_batch = loads_by_batch(roles, loaded)
     if roles.workers:
-        worked = _worker_rows(roles, by_batch, begin_s=regular[0].started_s)
-        if worked is None:
+        found = worker_side(roles, by_batch, begin_s=regular[0].started_s)
+        if found is None:
             return None
-        load, cpu, dispatch = worked
+        side = found
         delivery = [_delivery(row.batch, by_batch) for row in training]
         waited = [_was_waited_for(row.batch, by_batch) for row in training]
     else:
-        load = np.asarray([row.batch.returned_s - row.batch.asked_s for row in training])
-        cpu, dispatch = np.full(len(load), np.nan), np.zeros(len(load))
+        side = alone(np.asarray([row.batch.returned_s - row.batch.asked_s for row in training]))
         delivery, waited = [0.0] * len(training), [True] * len(training)
     kinds = _kinds(training)
     return Costs(
@@ -106,9 +112,12 @@ def costs_of(
         prefetch=roles.prefetch,
         in_order=roles.settings.get("in_order") is not False,
         samples_per_batch=float(np.mean([samples_of(row.batch) for row in training])),
-        load_s=load,
-        cpu_s=cpu,
-        dispatch_s=dispatch,
+        delivering=side.delivering,
+        load_s=side.load_s,
+        cpu_s=side.cpu_s,
+        dispatch_s=side.dispatch_s,
+        load_kind=side.kind,
+        load_pattern=side.pattern,
         own_s=np.asarray([row.own_s for row in training]),
         launch_s=np.asarray([row.launch_s for row in training]) if training[0].launch_s is not None else None,
         others_s=np.asarray([row.others_s for row in training]),
@@ -215,44 +224,6 @@ def _kinds(rows: Sequence[_Row]) -> _Kinds:
         return by_place
     extra = own[phase::period].mean() - np.delete(own, np.s_[phase::period]).mean()
     return _Kinds(kind=kind, pattern=pattern, period_steps=period, period_extra_s=float(extra))
-
-
-def _loads(roles: Roles, loaded: Iterable[BatchLoaded]) -> dict[tuple[int, int], BatchLoaded]:
-    """By pass and number. Persistent workers serve several passes, and count how often they were resumed."""
-    passes = {(pid, one.resume): one.number for one in roles.passes for pid in one.worker_pids}
-    return {
-        (number, load.index): load for load in loaded if (number := passes.get((load.pid, load.resume))) is not None
-    }
-
-
-def _worker_rows(
-    roles: Roles, by_batch: Mapping[tuple[int, int], BatchLoaded], *, begin_s: float
-) -> tuple[Array, Array, Array] | None:
-    """Of delivered batches only: to take what happens to be finished at the end would leave out the slow ones."""
-    there = {(batch.pass_number, batch.index): batch.returned_s for batch in roles.batches}
-    by_worker: dict[tuple[int, int], list[tuple[tuple[int, int], BatchLoaded]]] = defaultdict(list)
-    for key, load in sorted(by_batch.items()):
-        by_worker[key[0], load.pid].append((key, load))
-    rows: list[tuple[float, float, float, float]] = []
-    met: set[int] = set()
-    for (_, pid), own in sorted(by_worker.items()):
-        for n, (key, load) in enumerate(own):
-            # A worker's first batch pays for imports and open files, and all workers start at once.
-            first = n == 0 and pid not in met
-            if first or key not in there:
-                continue
-            free_s = own[n - 1][1].finished_s if n else load.started_s
-            ordered_s = there.get(own[n - roles.prefetch][0], free_s) if n >= roles.prefetch else free_s
-            took = load.finished_s - load.started_s
-            rows.append((load.started_s, took, load.cpu_s, max(0.0, load.started_s - max(free_s, ordered_s))))
-        met.add(pid)
-    since = [row for row in rows if row[0] >= begin_s]
-    if len(since) < max(ENOUGH_LOADS, LOADS_BY_WORKER * roles.workers):
-        since = rows
-    if len(since) < LEAST_ROWS:
-        return None
-    table = np.asarray(sorted(since))
-    return table[:, 1], table[:, 2], table[:, 3]
 
 
 def _delivery(batch: BatchDelivered, by_batch: Mapping[tuple[int, int], BatchLoaded]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -39,12 +40,14 @@ def with_device(
     if not regular:
         return measured
     steps = _by_window(device_steps, roles, regular)
+    samples = _samples(stages, roles, regular)
     measured = replace(
         measured,
         alloc_retries=_retries(facts, roles, regular),
         device_step_s=_mean(step.busy_s for step, _ in steps),
         device_gap_s=_mean(step.gap_s for step, _ in steps if step.gap_s is not None),
-        stages=_stages(stages, roles, regular),
+        stages=tuple(_stage(stage, samples) for stage in STAGES) if samples else (),
+        after_step_s=_after_step_s(samples, roles),
     )
     return _with_idle_shares(measured, facts, roles, steps, regular)
 
@@ -106,14 +109,26 @@ def _by_window(
     return [(step, windows[step.number]) for step in own if step.number in windows]
 
 
-def _stages(marks: Sequence[StageEnded], roles: Roles, regular: Sequence[StepWindow]) -> tuple[StageTime, ...]:
-    """Means of the samples that begin after the warm-up; they lie apart from the steps that time the window."""
+def _samples(marks: Sequence[StageEnded], roles: Roles, regular: Sequence[StepWindow]) -> list[list[StageEnded]]:
+    """Those that begin after the warm-up; they lie apart from the steps that time the window."""
     samples: dict[int, list[StageEnded]] = defaultdict(list)
     for mark in marks:
         if mark.pid == roles.pid and mark.host_s >= regular[0].started_s:
             samples[mark.number].append(mark)
-    whole = [one for one in samples.values() if one[0].stage == "begin" and one[-1].stage == "step"]
-    return tuple(_stage(stage, whole) for stage in STAGES) if whole else ()
+    return [one for one in samples.values() if one[0].stage == "begin" and one[-1].stage == "step"]
+
+
+def _after_step_s(samples: Sequence[Sequence[StageEnded]], roles: Roles) -> float | None:
+    """What the training does once its step is over, within an epoch. Of the very steps that were looked at: where a
+    step does something every other time, the mean of all steps is not theirs."""
+    asked = [batch.asked_s for batch in roles.batches]
+    took = []
+    for marks in samples:
+        ended_s = marks[-1].host_s
+        place = bisect_left(asked, ended_s)
+        if 0 < place < len(asked) and roles.batches[place - 1].pass_number == roles.batches[place].pass_number:
+            took.append(asked[place] - ended_s)
+    return _mean(took)
 
 
 def _stage(stage: StageName, samples: Sequence[Sequence[StageEnded]]) -> StageTime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.analysis.advice import CORES_FULL, WAITS_LITTLE, WORTH_SAYING, gain_of, next_steps
+from vtune.analysis.advice import CORES_FULL, WAITS_LITTLE, WORTH_SAYING, Again, gain_of, next_steps
 from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
@@ -22,7 +22,8 @@ WAITS_FOR_FILES = 0.5
 MOSTLY_COLD = 0.5
 
 
-def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
+def diagnose(measured: Measurement, machine: Machine, again: Again | None = None) -> Diagnosis:
+    """`again`: how this trial is asked for once more."""
     if measured.samples_per_s is None:
         return _without_samples(measured)
     if measured.data_wait_fraction is None:
@@ -30,6 +31,7 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
             bottleneck="unknown",
             verdict=f"{rate(measured.samples_per_s)} samples/s; where the time goes could not be seen",
             why=("the batches reach the training through a thread of its own, so waiting is not visible",),
+            next=("vtune probe --ceiling tells what the training and its loader could do, each by itself",),
         )
     if measured.fed_from_stock:
         return _fed_from_stock(measured)
@@ -46,7 +48,7 @@ def diagnose(measured: Measurement, machine: Machine) -> Diagnosis:
             *what_if_lines(measured),
             *tail_lines(measured, bottleneck),
         ),
-        next=tuple(next_steps(measured, bottleneck, machine)),
+        next=tuple(next_steps(measured, bottleneck, machine, again or Again())),
         headroom=headroom,
     )
 

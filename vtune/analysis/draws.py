@@ -35,9 +35,10 @@ def drawn(
 
 
 def _worker_side(costs: Costs, slow: SlowShare | None, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    rows = _picks(np.zeros(len(costs.load_s), int), np.zeros(1, int), costs.load_s, shape, rng)
+    rows = _picks(costs.load_kind, costs.load_pattern, costs.load_s, shape, rng)
     load = costs.load_s[rows]
-    if slow is not None and slow.ratios and slow.batches:
+    # Where kinds differ, a dear one is no slow one: the window's own are all there is to draw from.
+    if slow is not None and slow.ratios and slow.batches and len(costs.load_pattern) == 1:
         load = _with_slow(costs.load_s, load, slow, rng)
     busy: Array = load + costs.dispatch_s[rows]
     return busy
@@ -78,7 +79,8 @@ def _picks(
     spread is that of another window of as many batches. Rows of a kind stand in for each other; the pattern says
     which kind comes when."""
     batches, replicates = shape
-    block = _block(values, kind)
+    # Blocks would break the pattern.
+    block = _block(values, kind) if len(pattern) == 1 else 1
     if block > 1:
         return _picks_in_blocks(len(values), block, shape, rng)
     rows = np.empty(shape, int)

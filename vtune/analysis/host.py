@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 
 from vtune.domain.record import Measurement
 
-# The stages are of a few steps, the mean is of all: a smaller rest is no finding.
-WORTH_COUNTING = 0.05
-
 
 def with_outside(measured: Measurement) -> Measurement:
     parts, wait = outside(measured), measured.data_wait_fraction
@@ -31,10 +28,9 @@ class Outside:
 
 def outside(measured: Measurement) -> Outside | None:
     has_device = bool(measured.gpus) or measured.device_step_s is not None
-    rate = measured.compute_samples_per_s
-    if has_device or not measured.stages or not measured.effective_batch or not rate:
+    after_s = measured.after_step_s
+    if has_device or not measured.stages or after_s is None:
         return None
-    own_s = measured.effective_batch / rate
     loss_s = sum(stage.host_s for stage in measured.stages if stage.stage == "loss")
-    between_s = own_s - sum(stage.host_s for stage in measured.stages)
-    return Outside(own_s=own_s, loss_s=loss_s, between_s=between_s if between_s > WORTH_COUNTING * own_s else 0.0)
+    own_s = sum(stage.host_s for stage in measured.stages) + after_s
+    return Outside(own_s=own_s, loss_s=loss_s, between_s=after_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vtune.analysis.advice import Again
 from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of, what_to_do
@@ -37,6 +38,7 @@ def judge(
     machine: Machine,
     current: Mapping[str, Scalar],
     gpu_validated: bool,
+    study: str | None = None,
     earlier: Sequence[TrialRecord] = (),
     batch_factor: float = 1.0,
     ram_limit_bytes: int | None = None,
@@ -75,7 +77,7 @@ def judge(
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
     own_notes: tuple[str, ...] = ()
-    diagnosis = _diagnosis(status, detail, measured, machine, spec.settings)
+    diagnosis = _diagnosis(status, detail, measured, machine, Again(study=study, settings=spec.settings))
     if ceiling is not None and status is not TrialStatus.INVALID:
         found = ended(measured, observed, outcome, status, detail)
         status, detail, measured = found.status, found.detail, found.measured
@@ -108,13 +110,13 @@ def judge(
 
 
 def _diagnosis(
-    status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine, settings: Mapping[str, Scalar]
+    status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine, again: Again
 ) -> Diagnosis:
     if status is TrialStatus.COMPLETED:
-        return diagnose(measured, machine)
+        return diagnose(measured, machine, again)
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
-    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, settings, measured))
+    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, again.settings, measured))
 
 
 def _over_vram(measured: Measurement, limit: Limit | None) -> tuple[int, int, int] | None:

@@ -82,7 +82,8 @@ def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], begin_s: flo
         own = [stop for stop in rare if stop.what == what]
         if own:
             mean = sum(stop.seconds for stop in own) / len(own)
-            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False, seldom=True))
+            apart = (own[-1].step - own[0].step) / (len(own) - 1) if len(own) > 1 else None
+            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False, seldom=True, every_steps=apart))
     stops = [stop for stop in stops if stop not in rare]
     held = {window.number for window in windows if window.boundary or window.started_s >= begin_s}
     for what in KINDS:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
-from vtune.analysis.compare import BEYOND_DOUBT, LOST_TO_OTHERS, Z95, Rate, ratio_of, widening_for
+from vtune.analysis.compare import BEYOND_DOUBT, Z95, Rate, ratio_of, widening_for
 from vtune.domain.choice import Ratio
 from vtune.domain.record import Cache
 
@@ -51,8 +51,8 @@ class Lap:
 
     rate: float | None
     cache: Cache = "unknown"
-    # Of the machine's cores, what other programs kept busy.
-    others_share: float = 0.0
+    # By how much its rate may be higher without other programs beside it, as a logarithm.
+    lost: float = 0.0
 
 
 # Contestant → its launch. 0 is the baseline.
@@ -236,7 +236,7 @@ def _regime(pair: tuple[Lap, Lap]) -> str | None:
 def _weights(pairs: Sequence[tuple[Lap, Lap]]) -> list[float]:
     """A pair beside busy neighbours weighs less than one without, by what they may have taken from its launches. Only
     against the other pairs: how much all of them spread is seen from themselves."""
-    taken = [(LOST_TO_OTHERS / Z95) ** 2 * (a.others_share**2 + b.others_share**2) for a, b in pairs]
+    taken = [(a.lost**2 + b.lost**2) / Z95**2 for a, b in pairs]
     raw = [PRIOR_SD**2 / (PRIOR_SD**2 + one) for one in taken]
     return [weight / max(raw) for weight in raw]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from vtune.analysis.tail import slow_of, together
 from vtune.analysis.twin import FEW, REPLICATES, Replay, replay
 from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchLoaded, DeviceStepped
+from vtune.domain.numbers import rate
 from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
 
 # Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
@@ -22,6 +24,10 @@ STEADY_STEPS = 20
 STEADY_HALF_WIDTH = 0.10
 # Workers begin all at once and get in each other's way more than later on: the first rounds are not like the others.
 ROUNDS_BY_WORKER = 2
+# So many steps of a window are enough to contradict the replay, by more than this beyond both intervals: costs that go
+# by worker or by file in a way that nobody thought of.
+LEAST_TO_CHECK = 16
+CONTRADICTS = 0.05
 # A window that lived on the loader's stock: the queue shrank by more than this share of what was delivered …
 STEADY_STOCK_CHANGE = 0.02
 # … while the workers, never waiting for each other, could hardly have kept up with the rate.
@@ -73,8 +79,15 @@ def with_rates(
         costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles), apart=apart)
     if costs is None:
         return Rated(measured=_by_batch_means(measured, roles, loaded, regular))
-    slow = together(earlier, costs.load_s) if costs.workers else None
-    measured = _by_replay(measured, roles, costs, slow, replicates)
+    slow = together(earlier, costs) if costs.workers else None
+    replayed = _by_replay(measured, roles, costs, slow, replicates)
+    if (seen := _seen_instead(replayed, costs, roles, loaded, regular)) is not None:
+        told = _by_batch_means(measured, roles, loaded, regular)
+        because = (
+            f"the replay of its loader comes to {rate(replayed.samples_per_s)} samples/s, the window to {rate(seen)}"
+        )
+        return Rated(measured=replace(told, steady=False, unsteady_because=because))
+    measured = replayed
     if both_capacities:
         alone = costs.samples_per_batch * len(roles.ranks) * _loader_alone(costs, slow).rate
         measured = replace(measured, loader_samples_per_s=alone)
@@ -106,6 +119,32 @@ def _by_replay(
     return replace(measured, steady=because is None, unsteady_because=because)
 
 
+def _seen_instead(
+    replayed: Measurement,
+    costs: Costs,
+    roles: Roles,
+    loaded: Sequence[BatchLoaded],
+    regular: Sequence[StepWindow],
+) -> float | None:
+    """The later half's own rate, where the replay cannot be right: ready batches flatter a window and never slow it
+    down, so one that was slower, or that used none up, tells the truth within its interval."""
+    later = regular[len(regular) // 2 :]
+    if len(later) < LEAST_TO_CHECK or costs.launch_s is not None or replayed.samples_per_s is None:
+        return None
+    counts = [window.samples * len(roles.ranks) for window in later]
+    seen, interval = rate_with_interval([window.duration_s for window in later], counts, max(1, roles.workers))
+    if interval is None or replayed.samples_per_s_ci95 is None or seen <= 0:
+        return None
+    gap = math.log(replayed.samples_per_s / seen)
+    low, high = replayed.samples_per_s_ci95
+    own = math.log(interval[1] / interval[0]) / 2
+    sides = math.log(replayed.samples_per_s / low), math.log(high / replayed.samples_per_s)
+    if gap > CONTRADICTS + math.hypot(own, sides[0]):
+        return seen
+    flattered = _drained(roles, loaded, later) != 0
+    return seen if not flattered and -gap > CONTRADICTS + math.hypot(own, sides[1]) else None
+
+
 def _loader_alone(costs: Costs, slow: SlowShare | None) -> Replay:
     """Compute for free: what the loader could deliver to a training that takes no time."""
     return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), slow=slow, replicates=FEW)
@@ -129,9 +168,10 @@ def _worker_cost(costs: Costs) -> WorkerCost:
         batch_s=mean,
         cpu_fraction=min(1.0, float(costs.cpu_s.sum()) / wall) if wall > 0 else None,
         batches=len(costs.load_s),
+        delivering=costs.delivering,
         median_s=float(np.median(costs.load_s)),
         cv=float(costs.load_s.std(ddof=1)) / mean if mean > 0 and len(costs.load_s) > 1 else None,
-        slow=slow_of(costs.load_s),
+        slow=slow_of(costs.load_s, costs.load_kind),
         dispatch_s=float(costs.dispatch_s.mean()),
     )
 
@@ -154,7 +194,7 @@ def _by_batch_means(
     counts = [window.samples * len(roles.ranks) for window in regular]
     durations = [window.duration_s for window in regular]
     total_s, samples = sum(durations), sum(counts)
-    rate, interval = rate_with_interval(durations, counts, max(1, roles.workers))
+    mean, interval = rate_with_interval(durations, counts, max(1, roles.workers))
     seen_from_main = all(batch.main_thread for window in regular for batch in window.batches)
     own_wait_s, other_wait_s = sum(w.wait_s for w in regular), sum(w.other_wait_s for w in regular)
     wait_s = own_wait_s + other_wait_s if seen_from_main else None
@@ -169,7 +209,7 @@ def _by_batch_means(
     drained = _drained(roles, loaded, regular)
     measured = replace(
         measured,
-        samples_per_s=rate,
+        samples_per_s=mean,
         samples_per_s_ci95=interval,
         rate_from="epochs" if epochs_are_short(roles) else "batch_means",
         data_wait_fraction=None if wait_s is None else min(1.0, wait_s / total_s),
@@ -177,7 +217,7 @@ def _by_batch_means(
         compute_samples_per_s=samples / busy_s if busy_s else None,
         loader_samples_per_s=loader_rate,
         worker_cost=worker,
-        fed_from_stock=bool(drained) and loader_rate is not None and loader_rate < LOADER_MARGIN * rate,
+        fed_from_stock=bool(drained) and loader_rate is not None and loader_rate < LOADER_MARGIN * mean,
     )
     because = _unsteady_means(measured, roles, drained, seen_from_main)
     return replace(measured, steady=because is None, unsteady_because=because)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from vtune.analysis.comparable import Settings
-from vtune.analysis.compare import RUN_TO_RUN_SD, Z95, lost_to_others
+from vtune.analysis.comparable import Settings, lost_of
+from vtune.analysis.compare import RUN_TO_RUN_SD, Z95
 from vtune.domain.choice import RankedBy
 from vtune.domain.numbers import rate, trials_text
 from vtune.domain.record import TrialRecord
@@ -14,18 +15,37 @@ from vtune.domain.record import TrialRecord
 WORTH_SAYING = 1.05
 
 
-def disturbed(measured: Sequence[TrialRecord], shares: Mapping[int, float], cores: float | None) -> list[str]:
-    """Where it is more than launches on a quiet machine differ by."""
-    trials = [record for record in measured if lost_to_others(shares[record.trial]) > Z95 * RUN_TO_RUN_SD]
+def disturbed(measured: Sequence[TrialRecord], lost: Mapping[int, float], cores: float | None) -> list[str]:
+    """Where it is more than launches on a quiet machine differ by. `lost` as logarithms."""
+    trials = [record for record in measured if lost[record.trial] > Z95 * RUN_TO_RUN_SD]
     if not trials:
         return []
-    most = max(record.measurement.others_cores or 0.0 for record in trials)
-    loss = max(lost_to_others(shares[record.trial]) for record in trials)
-    kept = f"{'up to ' if len(trials) > 1 else ''}{most:.1f}{f' of {cores:g}' if cores else ''} cores"
     return [
-        f"other programs kept {kept} busy during {trials_text([record.trial for record in trials])}:"
-        f" without them a rate may be up to {loss:.0%} higher, and what is compared with it is judged by that"
+        f"{kept_busy(trials, cores)} during {trials_text([record.trial for record in trials])}: without them a rate may"
+        f" be up to {higher(max(lost.values()))}, and what is compared with it is judged by that"
     ]
+
+
+def disturbed_side(launches: Sequence[TrialRecord], cores: float | None) -> str | None:
+    """Of one side of a comparison; None where it was quiet enough."""
+    lost = {record.trial: lost_of(record, cores) for record in launches}
+    trials = [record for record in launches if lost[record.trial] > Z95 * RUN_TO_RUN_SD]
+    if not trials:
+        return None
+    beside = f"{kept_busy(trials, cores)} beside {trials_text([record.trial for record in trials])}"
+    one = "it" if len(trials) == 1 else "each"
+    return f"{beside}: {one} may have been up to {math.exp(max(lost.values())):.3g}× as fast without them"
+
+
+def kept_busy(trials: Sequence[TrialRecord], cores: float | None) -> str:
+    most = max(record.measurement.others_cores or 0.0 for record in trials)
+    up_to = "up to " if len(trials) > 1 else ""
+    return f"other programs kept {up_to}{most:.1f}{f' of {cores:g}' if cores else ''} cores busy"
+
+
+def higher(lost: float) -> str:
+    """Of a logarithm; by half and more it is told as a factor."""
+    return f"{math.exp(lost):.1f}× as high" if lost > math.log(1.5) else f"{math.expm1(lost):.0%} higher"
 
 
 def remarks_on(
@@ -41,6 +61,11 @@ def remarks_on(
         lines.append(
             "ranked by the steady rate, without start-up and epoch restarts: the rate of a whole run is not known for "
             + trials_text(lacking)
+        )
+    if len(measured) > 1 and ranked_by == "samples_per_s_epoch":
+        lines.append(
+            "ranked by the rate of an epoch with its restart: how many epochs the run has was not found"
+            " (vtune.run.epochs says it)"
         )
     if spread > WORTH_SAYING:
         again = max(groups.values(), key=_range)

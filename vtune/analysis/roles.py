@@ -174,12 +174,17 @@ def _loaders(
 
 def _counted(batches: Sequence[BatchDelivered], passes: Sequence[TrainPass]) -> tuple[BatchDelivered, ...]:
     """An iterable data set's batches carry no count of the sampler's: the loader's own batch size is one, the leading
-    dimension (time, channels) need not be."""
+    dimension (time, channels) need not be. Where it is, it tells the short batches at the end of the data, too."""
     sizes = {one.number: one.settings.get("batch_size") for one in passes}
+    own = [(batch.leading, sizes.get(batch.pass_number)) for batch in batches if not batch.samples]
+    leads = bool(own) and all(isinstance(size, int) and leading <= size for leading, size in own)
+    leads = leads and any(leading == size for leading, size in own)
 
     def counted(batch: BatchDelivered) -> BatchDelivered:
         size = sizes.get(batch.pass_number)
-        return batch if batch.samples or not isinstance(size, int) else replace(batch, samples=size)
+        if batch.samples or not isinstance(size, int):
+            return batch
+        return replace(batch, samples=batch.leading if leads and batch.leading else size)
 
     return tuple(counted(batch) for batch in batches)
 

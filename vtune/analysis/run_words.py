@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtune.domain.numbers import seconds
-from vtune.domain.record import Measurement
+from vtune.domain.record import Measurement, Pause
 
 
 def run_lines(measured: Measurement) -> list[str]:
@@ -29,7 +29,7 @@ def _pauses(measured: Measurement) -> list[str]:
     ]
     seldom = [
         f"a {pause.what} of {seconds(pause.seconds)} came between the steps ({pause.seen} seen): how often is not"
-        " known, so it is in no rate, and each epoch is taken to have one"
+        f" surely known, so it is in no rate, and each epoch is taken to have {_how_many(pause)}"
         for pause in measured.pauses
         if pause.seldom
     ]
@@ -48,3 +48,7 @@ def _left_out(measured: Measurement) -> str:
     if measured.pauses:
         return f"{unseen}leaves out what else happens there"
     return f"{unseen}leaves out validation and checkpoints"
+
+
+def _how_many(pause: Pause) -> str:
+    return "one" if pause.every_steps is None else f"one every {pause.every_steps:.0f} steps"

@@ -23,12 +23,14 @@ RULE_OF_THREE = 3.0
 AS_SLOW_AS = 10.0
 
 
-def slow_of(load_s: NDArray[np.float64]) -> tuple[float, ...]:
-    """Those that took several times the median, in medians."""
-    middle = float(np.median(load_s)) if len(load_s) else 0.0
-    if middle <= 0:
-        return ()
-    return tuple(round(float(one), 2) for one in np.sort(load_s / middle) if one > SLOW_FROM)
+def slow_of(load_s: NDArray[np.float64], kind: NDArray[np.int_]) -> tuple[float, ...]:
+    """Those that took several times the median of their kind, in medians."""
+    ratios = np.ones(len(load_s))
+    for one in np.unique(kind):
+        own = load_s[kind == one]
+        if (middle := float(np.median(own))) > 0:
+            ratios[kind == one] = own / middle
+    return tuple(round(float(one), 2) for one in np.sort(ratios) if one > SLOW_FROM)
 
 
 def pooled(records: Iterable[TrialRecord], batch_size: object) -> SlowShare:
@@ -42,17 +44,17 @@ def pooled(records: Iterable[TrialRecord], batch_size: object) -> SlowShare:
     return SlowShare(batches=batches, ratios=tuple(ratios))
 
 
-def together(earlier: SlowShare | None, load_s: NDArray[np.float64]) -> SlowShare:
-    slow = slow_of(load_s)
+def together(earlier: SlowShare | None, costs: Costs) -> SlowShare:
+    slow, count = slow_of(costs.load_s, costs.load_kind), len(costs.load_s)
     if earlier is None:
-        return SlowShare(batches=len(load_s), ratios=slow)
-    return SlowShare(batches=earlier.batches + len(load_s), ratios=(*earlier.ratios, *slow))
+        return SlowShare(batches=count, ratios=slow)
+    return SlowShare(batches=earlier.batches + count, ratios=(*earlier.ratios, *slow))
 
 
 def with_tail(measured: Measurement, costs: Costs, earlier: SlowShare | None) -> Measurement:
     if not costs.workers or not len(costs.load_s):
         return measured
-    known = together(earlier, costs.load_s)
+    known = together(earlier, costs)
     tail = Tail(batches=known.batches, slow=len(known.ratios), matters=_matters(costs.load_s, known.ratios))
     if not known.ratios and measured.samples_per_s:
         share = min(1.0, RULE_OF_THREE / known.batches)
@@ -75,4 +77,6 @@ def _with_some_slow(costs: Costs, share: float) -> Costs:
         load_s=np.append(np.tile(costs.load_s, times), AS_SLOW_AS * middle),
         cpu_s=np.append(np.tile(costs.cpu_s, times), 0.0),
         dispatch_s=np.append(np.tile(costs.dispatch_s, times), float(np.median(costs.dispatch_s))),
+        load_kind=np.zeros(times * len(costs.load_s) + 1, int),
+        load_pattern=np.zeros(1, int),
     )

@@ -52,7 +52,9 @@ def replay(
     seed: int = 0,
 ) -> Replay:
     """At the trial's own settings unless others are named."""
-    workers = costs.workers if workers is None else workers
+    if workers is None:
+        workers = costs.delivering
+        prefetch = costs.prefetch_by_delivering if prefetch is None else prefetch
     prefetch = max(1, costs.prefetch if prefetch is None else prefetch)
     in_order = costs.in_order if in_order is None else in_order
     batches = max(batches, int(LEAST_QUEUES * workers * prefetch / SETTLING))

@@ -9,15 +9,16 @@ from typing import Literal
 
 from vtune.analysis.comparable import (
     has_rate,
+    launched_rate,
+    lost_of,
     measured_enough,
     metric_of,
-    others_share,
     rate_of,
     same_cache,
     settings_of,
 )
-from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, pooled_rate, ratio_of
-from vtune.analysis.laps import raced
+from vtune.analysis.compare import Rate, disagreement, launched, pooled_rate, ratio_of
+from vtune.analysis.laps import Met, met_in_race
 from vtune.analysis.race import Paired, worth_racing
 from vtune.domain.choice import RankedBy, Ratio
 from vtune.domain.record import TrialRecord
@@ -35,8 +36,12 @@ class BOverA:
     resolvable: float | None
     ranked_by: RankedBy
     rates: tuple[Rate, Rate]
-    # By the rounds of a race, where both ran in one.
-    paired: Paired | None = None
+    # The race by whose rounds it is, where both ran in one, and of it the rates.
+    met: Met | None = None
+
+    @property
+    def paired(self) -> Paired | None:
+        return self.met.paired if self.met is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +75,14 @@ def compare_sides(
 ) -> BOverA:
     """Each side is all launches of its settings. `races`: the journal that both stand in, where it is one; `race`: the
     one of its races that is asked for; `delta`: what at most may count as equal in it, as a logarithm."""
-    ranked_by = metric_of([*a, *b])
-    rates = _rates(a, b, ranked_by, cores)
     legs = [record for record in races if record.race is not None]
     if legs and settings_of(a[0]) != settings_of(b[0]):
-        met = raced(legs, b[0], a[0], ranked_by, cores[0], race=race, delta=delta)
+        met = met_in_race(legs, b[0], a[0], None, cores[0], race=race, delta=delta)
         if met is not None:
-            return _by_race(met, ranked_by, rates)
-    return _by_launches(ratio_of(rates[1], rates[0], widen=_spread(a, b, ranked_by)), ranked_by, rates)
+            return _by_race(met, _rates(met.legs[1], met.legs[0], met.ranked_by, cores))
+    ranked_by = metric_of([*a, *b])
+    rates = _rates(a, b, ranked_by, cores)
+    return _by_launches(ratio_of(rates[1], rates[0], widen=_spread(a, b, ranked_by, cores)), ranked_by, rates)
 
 
 def beyond_doubt(a: Sequence[TrialRecord], b: Sequence[TrialRecord], *, cores: Cores = (None, None)) -> BOverA | None:
@@ -87,7 +92,7 @@ def beyond_doubt(a: Sequence[TrialRecord], b: Sequence[TrialRecord], *, cores: C
     found = compare_sides(a, b, cores=cores)
     # Neither side is the one that stays unless it is beaten: whichever is faster has to be so beyond doubt.
     slower = 0 if found.rates[0].value < found.rates[1].value else 1
-    near = worth_racing(found.rates, baseline=slower, spread=_spread(a, b, found.ranked_by))
+    near = worth_racing(found.rates, baseline=slower, spread=_spread(a, b, found.ranked_by, cores))
     return None if near else found
 
 
@@ -104,9 +109,12 @@ def gate(compared: BOverA, most: float) -> Gate:
     )
 
 
-def _by_race(met: Paired, ranked_by: RankedBy, rates: tuple[Rate, Rate]) -> BOverA:
-    reach = max(_reach(met.ratio) or 0.0, math.expm1(met.delta))
-    return BOverA(ratio=met.ratio, verdict=met.called, resolvable=reach, ranked_by=ranked_by, rates=rates, paired=met)
+def _by_race(met: Met, rates: tuple[Rate, Rate]) -> BOverA:
+    ratio = met.paired.ratio
+    reach = max(_reach(ratio) or 0.0, math.expm1(met.paired.delta))
+    return BOverA(
+        ratio=ratio, verdict=met.paired.called, resolvable=reach, ranked_by=met.ranked_by, rates=rates, met=met
+    )
 
 
 def _by_launches(ratio: Ratio, ranked_by: RankedBy, rates: tuple[Rate, Rate]) -> BOverA:
@@ -124,8 +132,10 @@ def _may_stand(record: TrialRecord) -> bool:
     return has_rate(record) and not record.measurement.fed_from_stock and measured_enough(record)
 
 
-def _spread(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: RankedBy) -> float:
-    return disagreement([launched(rate_of(record, ranked_by)) for record in side] for side in (a, b))
+def _spread(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: RankedBy, cores: Cores) -> float:
+    """Launches that disagree by no more than others may have taken from them do not disagree."""
+    sides = zip((a, b), cores, strict=True)
+    return disagreement([launched_rate(record, ranked_by, own) for record in side] for side, own in sides)
 
 
 def _rates(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: RankedBy, cores: Cores) -> tuple[Rate, Rate]:
@@ -133,6 +143,5 @@ def _rates(a: Sequence[TrialRecord], b: Sequence[TrialRecord], ranked_by: Ranked
 
 
 def _side_rate(side: Sequence[TrialRecord], ranked_by: RankedBy, cores: float | None) -> Rate:
-    """What others may have taken is no chance that several launches average out: it is added to their pooled rate."""
-    lost = sum(lost_to_others(others_share(record, cores)) for record in side) / len(side)
-    return pooled_rate([launched(rate_of(record, ranked_by)) for record in side], lost=lost)
+    launches = [launched(rate_of(record, ranked_by)) for record in side]
+    return pooled_rate(launches, [lost_of(record, cores) for record in side])

@@ -53,7 +53,9 @@ def _changes(measured: Measurement, costs: Costs) -> Iterator[tuple[Change, Cost
     stored = _storage_free(measured, costs)
     if stored is not None:
         yield "storage_free", stored, None
-    yield "twice_the_workers", costs, ("workers", max(1, 2 * costs.workers))
+    if costs.delivering == costs.workers:
+        # Where some have come to their end, what more of them would get is for the data set to say.
+        yield "twice_the_workers", costs, ("workers", max(1, 2 * costs.workers))
     if costs.workers:
         yield "twice_the_prefetch", costs, ("prefetch_factor", 2 * costs.prefetch)
     if costs.workers > 1 and costs.in_order:
@@ -80,5 +82,6 @@ def _most_by_cores(measured: Measurement, cores: float | None, workers: int) -> 
     if not workers:
         # Workers free the main process of what it does on one core now.
         return float("inf")
-    free = max(used, cores - (measured.others_cores or 0.0))
+    # Neighbours do not keep a training from its share.
+    free = max(used, cores - (measured.others_cores or 0.0), cores / 2)
     return measured.samples_per_s * free / used

@@ -24,7 +24,7 @@ def compare(
     results: options.Results = Path("results"),
     fail_if_slower: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Exit 1 if B is shown slower than A and by SHARE or more, as 3%."),
+        typer.Option(metavar="SHARE", help="Exit 1 if B is shown slower than A and by SHARE or more, as 3% or 0.03."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Compare what is not alike, and say so.")] = False,
     race: Annotated[
@@ -51,14 +51,15 @@ def compare(
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.console import console
-    from vtune.config.quantities import parse_share
     from vtune.journal.find_study import find_study
     from vtune.reporting.compare_panel import compare_panel, gate_text
     from vtune.reporting.comparison import comparison_to_json
 
-    most = _read("--fail-if-slower", fail_if_slower, parse_share)
+    most = _read("--fail-if-slower", fail_if_slower, _parse_gate)
     asked_rounds = _rounds(rounds)
     stderr = console(stderr=True, quiet=quiet)
+    if fail_if_slower is not None and "%" not in fail_if_slower:
+        stderr.print(f"--fail-if-slower {fail_if_slower.strip()} is taken as {100 * most:.3g}%", markup=False)
     study = _study(config, study)
     _check(race=race, rounds=rounds, thorough=thorough, again=again, dry_run=dry_run)
     if study is None and any(text.isdecimal() for text in (a, b)):
@@ -128,10 +129,13 @@ def _how_long(planned: PlannedRace) -> str:
     plan = planned.plan
     if (why := _why_none(planned)) is not None:
         return f"{why}: nothing is launched (--again races all the same)"
-    before = f"; {plan.standing.rounds} rounds are there already" if plan.standing.rounds else ""
+    rounds, least = plan.standing.rounds, plan.least_launches
+    before = f"; {rounds} {'round is' if rounds == 1 else 'rounds are'} there already" if rounds else ""
+    few = f"{least} to " if least < plan.launches else ""
+    launches = f"{few}{plan.launches} {'launch' if plan.launches == 1 else 'launches'}"
     return (
-        f"race: {plan.least_launches} to {plan.launches} launches of about {seconds(plan.launch_s)} each, A and B in"
-        f" turns: at most about {seconds(plan.launches * plan.launch_s)}, with the rounds that replace others{before}"
+        f"race: {launches} of about {seconds(plan.launch_s)} each, A and B in turns: at most about"
+        f" {seconds(plan.launches * plan.launch_s)}, with the rounds that replace others{before}"
     )
 
 
@@ -231,6 +235,17 @@ def _rounds(text: str | None) -> int:
             f"--rounds must be at least {LEAST_ROUNDS}, got {number}", hint="one round shows no spread to judge by"
         )
     return number
+
+
+def _parse_gate(text: str) -> float:
+    """`3%`, and `0.03` for the same: other tools ask for shares so. A whole number may be meant as percent or not."""
+    import re
+
+    from vtune.config.quantities import parse_share
+
+    if re.fullmatch(r"\s*0?\.[0-9]+\s*", text) and float(text) > 0:
+        return float(text)
+    return parse_share(text)
 
 
 def _read(option: str, text: str | None, parse: Any) -> Any:

@@ -70,7 +70,7 @@ def probe(
         plan = plan_of(asked.experiment, results, ceiling=ceiling)
         exits.print_json(plan.as_json()) if json else print(plan.as_text())
         return
-    go_on = f"vtune probe --study {asked.experiment.study} --results {results}"
+    go_on = f"vtune probe --study {asked.experiment.study} --results {results}{' --ceiling' if ceiling else ''}"
     try:
         with terminations_as_interrupts(), Progress(stderr) as progress:
             result = api.probe(asked.experiment, results=results, wait=wait, ceiling=ceiling, notify=progress)
@@ -94,7 +94,7 @@ def probe(
         if second is not None:
             console().print(second)
     code = exits.exit_code_of(record.status)
-    if found is not None and found.status is TrialStatus.INTERRUPTED:
+    if result.interrupted or (found is not None and found.status is TrialStatus.INTERRUPTED):
         code = exits.INTERRUPTED
     if code == exits.INTERRUPTED:
         exits.say_interrupted("all that was measured is saved", go_on)

@@ -8,7 +8,8 @@ from typing import Literal
 
 from vtune.domain.record import TrialRecord
 
-RankedBy = Literal["samples_per_s_whole_run", "samples_per_s"]
+# The whole run, where it is known how many epochs it has; an epoch with its restart, where it is known how long one is.
+RankedBy = Literal["samples_per_s_whole_run", "samples_per_s_epoch", "samples_per_s"]
 LostFor = Literal[
     "failed",
     "no_rate",

@@ -65,6 +65,9 @@ def times(value: float, ci95: tuple[float, float] | None) -> str:
         told = "cannot be told: " if tells_nothing(ci95) else ""
         return f"{value:.2g}× ({told}{_factor(ci95[0])} to {_factor(ci95[1])})"
     digits = 0 if half >= 9.5 else 1 if half >= 0.095 and value >= 2 else 2
+    if (ci95[0] > 1 or ci95[1] < 1) and value - half <= 1 <= value + half:
+        # Told from 1 by its narrower side: a ± of the wider one would say otherwise.
+        return f"{value:.3g}× ({ci95[0]:.3f} to {ci95[1]:.3f})"
     return f"{value:.{digits}f}× ± {half:.{digits}f}"
 
 

@@ -42,6 +42,8 @@ class WorkerCost:
     cpu_fraction: float | None
     # The batches that this was learnt from, and how they spread.
     batches: int | None = None
+    # Of the workers, those that still had something to give.
+    delivering: int | None = None
     median_s: float | None = None
     cv: float | None = None
     # Those that took several times the median, in medians.
@@ -136,6 +138,8 @@ class Pause:
     counted: bool = False
     # Between the steps of an epoch, too seldom to tell how often: in no rate, and each epoch is taken to have one.
     seldom: bool = False
+    # Then, with two of them or more: how many steps apart. Each epoch is taken to have as many as that makes.
+    every_steps: float | None = None
     # Of a pass that was cut, to whose whole length the seconds are scaled: the batches that were seen.
     scaled_from_batches: int | None = None
 
@@ -251,6 +255,8 @@ class Measurement:
     device_step_s: float | None = None
     device_gap_s: float | None = None
     stages: tuple[StageTime, ...] = ()
+    # Of the same steps: from their end to the next batch's being asked for.
+    after_step_s: float | None = None
     # Shares of the time in which the device idled: for its data's way to it, and for the main process itself.
     transfer_fraction: float | None = None
     host_fraction: float | None = None
@@ -272,6 +278,12 @@ class Measurement:
     projected: Projection = field(default_factory=Projection)
     # What the training's loader really ran with, whatever was asked.
     effective_settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def samples_per_s_epoch(self) -> float | None:
+        """With the restart that each epoch pays, where the number of epochs is not known."""
+        epoch_s = self.projected.epoch_s
+        return self.samples_per_epoch / epoch_s if self.samples_per_epoch and epoch_s else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,7 @@ def read_trial(
         price=experiment.price,
         machine=machine,
         current=current_settings(experiment),
+        study=experiment.study,
         earlier=earlier,
         gpu_validated=is_validated(machine.gpus, machine.gpu_driver, torch=_torch_of(log)),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),

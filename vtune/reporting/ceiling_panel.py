@@ -77,13 +77,14 @@ def _left_to_win(ceiling: Ceiling, now: float) -> str:
     if compute is None:
         return "unknown: what the training could compute was not measured"
     gain = compute / now
-    said = f"{gain:.2g}× at most by better data loading" if gain >= WORTH_SAYING else "nothing by better data loading"
+    said = (
+        f"{_times(gain)} at most by better data loading" if gain >= WORTH_SAYING else "nothing by better data loading"
+    )
     fastest = fastest_rung(ceiling)
     assert fastest is not None and fastest.samples_per_s is not None
     if fastest.samples_per_s >= WORTH_SAYING * compute:
-        said += (
-            f", {fastest.samples_per_s / now:.2g}× with batch {fastest.batch_size} as well, which is another training"
-        )
+        more = _times(fastest.samples_per_s / now)
+        said += f", {more} with batch {fastest.batch_size} as well, which is another training"
     return said
 
 
@@ -108,3 +109,7 @@ def _rate_and_step(rung: Rung) -> list[str]:
     if not rung.fits:
         return ["does not fit", ""]
     return [rate(rung.samples_per_s), seconds(rung.step_s)]
+
+
+def _times(gain: float) -> str:
+    return f"{gain:.0f}×" if gain >= 10 else f"{gain:.2g}×"

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.numbers import times
-from vtune.reporting.comparison import Comparison, rates_text, share, side_text
+from vtune.reporting.comparison import Comparison, measure_text, rates_text, share, side_text
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import setting_word
 
@@ -17,13 +17,19 @@ from vtune.reporting.words import setting_word
 def compare_panel(found: Comparison) -> RenderableType:
     failed = found.gate is not None and found.gate.failed
     parts: list[RenderableType] = [Text(harmless(verdict_text(found)), style="bold red" if failed else "bold")]
+    if found.two_trainings is not None:
+        parts.append(Text(harmless(found.two_trainings, 1000), style="bold"))
     if (said := gate_text(found)) is not None:
         parts.append(Text(said, style="bold red" if failed else ""))
+    parts.append(Text(measure_text(found)))
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    for name, side, rate in zip("AB", (found.a, found.b), rates_text(found), strict=True):
-        table.add_row(name, Text(harmless(f"{rate}: {side_text(side)}")))
+    met = found.compared.met
+    # A race is told as B over A.
+    raced = (met.legs[1], met.legs[0]) if met is not None else ((), ())
+    for name, side, rate, legs in zip("AB", (found.a, found.b), rates_text(found), raced, strict=True):
+        table.add_row(name, Text(harmless(f"{rate}: {side_text(side, legs)}")))
     for name, (one, other) in found.differing.items():
         table.add_row(Text(harmless(name)), Text(f"{_word(one)} in A, {_word(other)} in B"))
     parts += [Text(), table]

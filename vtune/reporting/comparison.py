@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from vtune.analysis.comparable import same_cache, settings_of
+from vtune.analysis.comparable import contradicting, same_cache, settings_of
+from vtune.analysis.laps import launched_otherwise, legs_of, races_in
+from vtune.analysis.race import LEAST_ROUNDS
+from vtune.analysis.remarks import disturbed_side
 from vtune.analysis.two_sides import BOverA, Gate, compare_sides, gate
+from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate, trials_text
 from vtune.domain.record import TrialRecord
@@ -15,6 +21,7 @@ from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
 from vtune.journal.files import to_json
 from vtune.journal.machine import differences
+from vtune.journal.ran import same_training
 from vtune.reporting.inert import harmless
 from vtune.reporting.references import Side
 from vtune.reporting.words import settings_text
@@ -28,6 +35,8 @@ class Comparison:
     gate: Gate | None
     # Why it would not be compared without --force; shown all the same.
     against_it: tuple[str, ...] = ()
+    # That more than settings differ, and what.
+    two_trainings: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -48,6 +57,7 @@ def compare_references(
 ) -> Comparison:
     """`most`: the slow-down from which the gate says no. `race`: the one to judge by, where there are several; `delta`:
     what at most may count as equal in it."""
+    check_two(a, b)
     for side in (a, b):
         if not (side.record.measurement.samples_per_s or 0) > 0 or side.record.measurement.ceiling is not None:
             raise UsageError(f"{_the(side)} has no rate: {_why_none(side.record)}", hint="compare trials that have one")
@@ -72,7 +82,21 @@ def compare_references(
         compared=compared,
         gate=gate(compared, most) if most is not None else None,
         against_it=against,
-        notes=tuple(_notes(a, b, compared)),
+        two_trainings=_two_trainings(a, b),
+        notes=(*_notes(a, b, compared), *(_left_out(a, b, compared, race) if one_journal else ())),
+    )
+
+
+def check_two(a: Side, b: Side) -> None:
+    """A trial against itself is equal, whatever was measured: no gate may pass by that."""
+    places = [side.folder.resolve() if side.folder else Path(side.reference).resolve() for side in (a, b)]
+    if places[0] != places[1] or a.record.trial != b.record.trial:
+        return
+    picked = [side.reference for side in (a, b) if side.chosen]
+    why = f" ({picked[0]} would choose it)" if picked else ""
+    raise UsageError(
+        f"A and B are both {_the(a)}{why}: a trial compared with itself tells nothing",
+        hint="name two trials; vtune report lists those of a study",
     )
 
 
@@ -92,7 +116,7 @@ def comparison_to_json(found: Comparison, *, exit_code: int, race: dict[str, Any
             "fail_if_slower": found.gate.most if found.gate is not None else None,
             "could_be_seen": found.gate.could_be_seen if found.gate is not None else None,
             "against_it": found.against_it,
-            "notes": found.notes,
+            "notes": (*([found.two_trainings] if found.two_trainings else ()), *found.notes),
             "race": race,
             "exit_code": exit_code,
         }
@@ -117,12 +141,15 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def side_text(side: Side) -> str:
-    """trial 2 of demo (workers=4), chosen there; launched 3 times."""
+def side_text(side: Side, raced: Sequence[TrialRecord] = ()) -> str:
+    """trial 2 of demo (workers=4), chosen there; with trials 5, 7, of the same settings. `raced`: its launches in the
+    race by which it is compared; then no others count."""
     settings = settings_text({name: value for name, value in side.record.settings.items() if value is not None})
     picked = ", the one that it would choose" if side.chosen else ""
     again = [record.trial for record in side.launches if record.trial != side.record.trial]
     more = f"; with {trials_text(again)}, of the same settings" if again else ""
+    if raced:
+        more = f"; in the race {trials_text([record.trial for record in raced])}"
     return f"{_the(side)}{picked}{f' ({settings})' if settings else ''}{more}"
 
 
@@ -168,19 +195,19 @@ def _of_one_kind(side: Side) -> Sequence[TrialRecord]:
 
 def _notes(a: Side, b: Side, compared: BOverA) -> list[str]:
     lines = []
-    whole = [all((record.measurement.samples_per_s_whole_run or 0) > 0 for record in side.launches) for side in (a, b)]
-    if whole[0] != whole[1]:
-        lacking = a if not whole[0] else b
-        lines.append(
-            f"compared by the steady rate, without start-up and epoch restarts: the rate of a whole run is not known"
-            f" for {_the(lacking)}"
-        )
+    lacking = [
+        side
+        for side in (a, b)
+        if any((record.measurement.samples_per_s_whole_run or 0) <= 0 for record in side.launches)
+    ]
+    if compared.met is None and compared.ranked_by != "samples_per_s_whole_run" and len(lacking) == 1:
+        lines.append(f"not compared by the rate of a whole run, which is not known for {_the(lacking[0])}")
     batches = [side.record.measurement.effective_batch for side in (a, b)]
     if None not in batches and batches[0] != batches[1]:
         lines.append(f"the effective batch is {batches[0]} in A and {batches[1]} in B: they are different trainings")
-    if a.command is not None and b.command is not None and a.command != b.command:
-        lines.append("their commands differ: what is compared is more than settings")
-    elif a.study != b.study and settings_of(a.record) == settings_of(b.record):
+    if compared.met is None:
+        lines += [said for side in (a, b) if (said := disturbed_side(_of_one_kind(side), side.cores)) is not None]
+    if _two_trainings(a, b) is None and a.study != b.study and settings_of(a.record) == settings_of(b.record):
         lines.append("their settings are the same: what differs is the code, the data or the time of the measurement")
     for side in (a, b):
         if side.machine is None:
@@ -202,12 +229,70 @@ def _notes(a: Side, b: Side, compared: BOverA) -> list[str]:
     return lines
 
 
+def _two_trainings(a: Side, b: Side) -> str | None:
+    """What each trial ran; where a folder is gone, what its study would launch now."""
+    if a.ran is not None and b.ran is not None:
+        one, other = a.ran.command, b.ran.command
+    elif a.folder != b.folder and a.experiment is not None and b.experiment is not None:
+        one, other = a.experiment.workload.command, b.experiment.workload.command
+    else:
+        return None
+    if same_training(one, other):
+        return None
+    return (
+        "these are two different trainings, not two settings of one:"
+        f" A runs `{shlex.join(one)}`, and B `{shlex.join(other)}`"
+    )
+
+
+def _left_out(a: Side, b: Side, compared: BOverA, asked: str | None) -> list[str]:
+    """Races of these two that do not count, and why: whoever has just run one must not look for its rounds in vain."""
+    lines = []
+    for race in races_in(b.records):
+        otherwise = launched_otherwise(b.records, race, a.record, b.record)
+        for record, legs in otherwise:
+            names = contradicting(record.settings, legs[0].settings)
+            then, now = (settings_text({name: of.settings[name] for name in names}) for of in (record, legs[0]))
+            lines.append(
+                f"race {race} does not count: its {trials_text([leg.trial for leg in legs])} ran with {now}, and trial"
+                f" {record.trial} with {then}"
+            )
+        if race == asked and not otherwise and (compared.met is None or compared.met.race != race):
+            legs = legs_of(b.records, race)
+            failed = [leg.trial for leg in legs if leg.status is not TrialStatus.COMPLETED]
+            why = f"; {trials_text(failed)} failed" if failed else ""
+            told = f" ({trials_text([leg.trial for leg in legs])})" if legs else ""
+            lines.append(
+                f"race {race}{told} does not count: fewer than {LEAST_ROUNDS} of its rounds have a rate of both, read"
+                f" alike{why}"
+            )
+    return lines
+
+
 def share(value: float) -> str:
     percent = 100 * value
     return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
+# What the verdict is about; each measure has its own.
+MEASURES: Mapping[RankedBy, tuple[str, str]] = {
+    "samples_per_s_whole_run": (
+        "samples/s over the whole run",
+        "the rate of a whole run, its start-up and epoch restarts included",
+    ),
+    "samples_per_s_epoch": (
+        "samples/s over an epoch",
+        "the rate of an epoch with its restart, for how many the run has was not found",
+    ),
+    "samples_per_s": ("samples/s", "the steady rate, without start-up and epoch restarts"),
+}
+
+
+def measure_text(found: Comparison) -> str:
+    return f"compared by {MEASURES[found.compared.ranked_by][1]}"
+
+
 def rates_text(found: Comparison) -> tuple[str, str]:
-    unit = "samples/s over the whole run" if found.compared.ranked_by == "samples_per_s_whole_run" else "samples/s"
+    unit = MEASURES[found.compared.ranked_by][0]
     one, other = (f"{rate(value.value)} {unit}" for value in found.compared.rates)
     return one, other

@@ -80,7 +80,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
         if share is not None:
             table.add_row("device idle", f"{share:.0%} of the time for {what}")
-    _add_projection(table, measured, price)
+    if record.status is TrialStatus.COMPLETED:  # no run comes of the others
+        _add_projection(table, measured, price)
     for gpu in measured.gpus:
         table.add_row(f"GPU {gpu.index}", _gpu(gpu))
     if measured.ram_peak_bytes is not None:

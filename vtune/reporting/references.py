@@ -10,12 +10,14 @@ from pathlib import Path
 from vtune.analysis.choose import choose
 from vtune.analysis.two_sides import launches_like
 from vtune.domain.choice import Choice
+from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
 from vtune.journal.find_study import NAMES_SHOWN, find_study, study_names
 from vtune.journal.paths import StudyPaths
+from vtune.journal.ran import Ran, read_ran
 from vtune.journal.told import HINT, read_told
 from vtune.reporting.study_report import StudyReport, read_study_report
 
@@ -32,9 +34,11 @@ class Side:
     # Nobody named the trial: it is the one that the study would choose.
     chosen: bool = False
     machine: Machine | None = None
-    # None for a file.
+    # None for a file, as what follows.
     folder: Path | None = None
-    command: tuple[str, ...] | None = None
+    # What the study would launch now, and what this trial ran, where its folder is still here.
+    experiment: Experiment | None = None
+    ran: Ran | None = None
 
     @property
     def cores(self) -> float | None:
@@ -75,7 +79,6 @@ def _study_at(text: str, results: Path) -> StudyPaths | None:
 def _of_study(reference: str, paths: StudyPaths, number: int | None) -> Side:
     report = read_study_report(paths)
     record = _named(report, number) if number is not None else _chosen(reference, report.records, report.choice)
-    experiment = report.experiment
     return Side(
         reference=reference,
         study=report.study,
@@ -85,7 +88,8 @@ def _of_study(reference: str, paths: StudyPaths, number: int | None) -> Side:
         chosen=number is None,
         machine=report.machine,
         folder=report.folder,
-        command=experiment.workload.command if experiment is not None else None,
+        experiment=report.experiment,
+        ran=read_ran(StudyPaths(report.folder).trial(record.trial)),
     )
 
 

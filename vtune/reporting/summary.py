@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import same_cache, settings_of
 from vtune.analysis.fit import needs_text, relaxed
 from vtune.analysis.lost import steps_text
-from vtune.domain.choice import Choice
+from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -20,6 +20,12 @@ from vtune.reporting.words import settings_text, vram_sources
 
 # How a table calls the chosen one.
 BEST = "best"
+# What a rate that trials are ranked by holds besides the steps.
+OVER: Mapping[RankedBy, str] = {
+    "samples_per_s_whole_run": " over the whole run",
+    "samples_per_s_epoch": " over an epoch",
+    "samples_per_s": "",
+}
 
 # The verdict, why, what next.
 Words = tuple[str, list[str], list[str]]
@@ -128,7 +134,7 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         verdict = f"adopt {turned} (trial {best.trial}{_reserve(choice)}): {gain}" + (f", {saved}" if saved else "")
     elif not others:
         what = "your own settings make" if choice.baseline_is_own else f"{_asked(best)} makes"
-        over = " over the whole run" if choice.ranked_by == "samples_per_s_whole_run" else ""
+        over = OVER[choice.ranked_by] if choice.ranked_by is not None else ""
         verdict = f"{what} {rate(_ranked(best, choice))} samples/s{over} (trial {best.trial}): {best.diagnosis.verdict}"
         if len(report.records) == 1 or not choice.tie:
             why.append("there is nothing to compare it with yet")
@@ -262,16 +268,15 @@ def _rate_line(record: TrialRecord, choice: Choice) -> str:
     measured, interval = record.measurement, record.measurement.samples_per_s_ci95
     spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval)"
     whole = ""
-    if choice.ranked_by == "samples_per_s_whole_run":
-        whole = f", {rate(measured.samples_per_s_whole_run)} over the whole run"
+    if choice.ranked_by is not None and choice.ranked_by != "samples_per_s":
+        whole = f", {rate(_ranked(record, choice))}{OVER[choice.ranked_by]}"
     kind = " (your own settings)" if _is_baseline(record, choice) and choice.baseline_is_own else ""
     return f"trial {record.trial}{kind} makes {rate(measured.samples_per_s)} samples/s{spread}{whole}"
 
 
 def _ranked(record: TrialRecord, choice: Choice) -> float | None:
-    if choice.ranked_by == "samples_per_s_whole_run":
-        return record.measurement.samples_per_s_whole_run
-    return record.measurement.samples_per_s
+    value: float | None = getattr(record.measurement, choice.ranked_by or "samples_per_s")
+    return value
 
 
 def _asked(record: TrialRecord) -> str:

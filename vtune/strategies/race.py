@@ -9,6 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vtune.analysis.comparable import contradicting, has_rate
 from vtune.analysis.laps import legs_of, rounds_of, rules_of
 from vtune.analysis.race import DELTA, ROUNDS, Rules, Standing, judge_race
 from vtune.domain.effects import Scalar
@@ -31,6 +32,9 @@ class Race:
     budget_s: float | None = None
     # Of the machine, to tell how much of it others took.
     cores: float | None = None
+    # What each of the field has to run with, whatever was asked: the settings of the trial that it stands for.
+    # Empty: whatever comes of what was asked.
+    expected: Sequence[Mapping[str, Scalar]] = ()
 
     @property
     def field(self) -> tuple[Mapping[str, Scalar], ...]:
@@ -62,7 +66,7 @@ class Race:
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         legs, standing = self.legs(history), self.standing(history)
-        if standing.decided or self._spent(legs):
+        if standing.decided or self._spent(legs) or self.stray(history) is not None:
             return None
         number = standing.rounds + 1
         launched = {leg.race.contestant for leg in legs if leg.race is not None and leg.race.round == number}
@@ -86,6 +90,16 @@ class Race:
                 delta=rules.delta,
             ),
         )
+
+    def stray(self, history: Sequence[TrialRecord]) -> tuple[TrialRecord, Mapping[str, Scalar]] | None:
+        """A launch that ran with other settings than it was to stand for, and those: its rounds compare something
+        else. What failed is out by its failure."""
+        for leg in self.legs(history):
+            if self.expected and leg.race is not None and has_rate(leg):
+                expected = self.expected[leg.race.contestant]
+                if contradicting(leg.settings, expected):
+                    return leg, expected
+        return None
 
     def _order(self, number: int) -> list[int]:
         """By the race's name and the round alone: the same after a resume."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtune.analysis.comparable import has_rate, turned_nothing
+from vtune.analysis.comparable import has_rate, settings_of, turned_nothing
 from vtune.analysis.race import DELTA, LEAST_ROUNDS, ROUNDS, Standing
 from vtune.analysis.two_sides import BOverA, beyond_doubt, launches_like
 from vtune.domain.effects import Scalar
@@ -41,18 +41,27 @@ def plan_launches(
     delta: float = DELTA,
     cores: float | None = None,
     again: bool = False,
+    refusal: UsageError | None = None,
 ) -> RacePlan:
-    """Of the settings of two of the `records`, A's as the baseline. `again`: a race of its own, whatever is known."""
+    """Of the settings of two of the `records`, A's as the baseline. `again`: a race of its own, whatever is known.
+    `refusal`: why what the two ran cannot be launched again; it only counts where something would be launched."""
     for record in (a, b):
         if not has_rate(record):
             raise UsageError(
                 f"trial {record.trial} has no rate that a run could have", hint="race trials that completed"
             )
-    race = Race([_turned(b)], _turned(a), rounds=rounds, delta=delta, cores=cores)
-    if len(race.field) < 2:
-        raise UsageError(
+    if settings_of(a) == settings_of(b):
+        raise refusal or UsageError(
             f"trials {a.trial} and {b.trial} have the same settings: there is nothing to race",
             hint="without --race their launches are compared as they are",
+        )
+    asked = turned(a), turned(b)
+    race = Race([asked[1]], asked[0], rounds=rounds, delta=delta, cores=cores, expected=(a.settings, b.settings))
+    if len(race.field) < 2:
+        raise refusal or UsageError(
+            f"trials {a.trial} and {b.trial} turned the same and ran with different settings: the training itself has"
+            " changed between them, and a race launches it as it is now",
+            hint="probe both anew with one command and --set, or compare them without --race",
         )
     race, begun = _which(race, records, again=again)
     legs, standing, rules = race.legs(records), race.standing(records), race.rules(records)
@@ -62,6 +71,8 @@ def plan_launches(
     # Of a round that was stopped in its middle.
     there = len({leg.race.contestant for leg in legs if leg.race and leg.race.round == standing.rounds + 1})
     idle = standing.decided or known is not None
+    if refusal is not None and not idle:
+        raise refusal
     return RacePlan(
         race=race,
         standing=standing,
@@ -76,12 +87,14 @@ def plan_launches(
 
 def _which(race: Race, records: Sequence[TrialRecord], *, again: bool) -> tuple[Race, bool]:
     """The latest race of these settings, or one of its own; and whether the journal knows it, also by launches that
-    were interrupted: all that they say is that it was begun."""
+    were interrupted: all that they say is that it was begun. One whose launches ran with other settings is none."""
     known = {record.race.id for record in records if record.race is not None}
     free = 0
     while replace(race, seed=free).id in known:
         free += 1
-    return replace(race, seed=free if again else max(0, free - 1)), not again and free > 0
+    latest = replace(race, seed=max(0, free - 1))
+    begun = not again and free > 0 and latest.stray(records) is None
+    return latest if begun else replace(race, seed=free), begun
 
 
 def _launches(record: TrialRecord, records: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -89,7 +102,7 @@ def _launches(record: TrialRecord, records: Sequence[TrialRecord]) -> list[Trial
     return [record, *(one for one in launches_like(record, records) if one.trial != record.trial)]
 
 
-def _turned(record: TrialRecord) -> Mapping[str, Scalar]:
+def turned(record: TrialRecord) -> Mapping[str, Scalar]:
     """What has to be set to launch it again; older records do not say which of their settings were turned."""
     if record.asked is not None:
         return record.asked

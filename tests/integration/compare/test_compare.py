@@ -109,3 +109,28 @@ def test_a_race_that_is_interrupted_says_how_to_go_on_and_goes_on(place: Path) -
     finished = compare(place, "2", "3", "--race", "--rounds", "2")
     assert finished.code == 0 and kept[0].trial in finished.json["race"]["trials"]
     assert len(finished.json["race"]["trials"]) == 4 and finished.json["paired_rounds"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_race_launches_what_its_trials_ran_or_says_why_it_cannot(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    command = ("--", sys.executable, str(script), "--prefetch-factor")
+    for words in ((*command, "2"), (*command, "3"), ("--set", "prefetch_factor=4", *command, "3")):
+        done = vtune("probe", "--study", "s", "--steps", "40", "--quiet", *words, cwd=tmp_path)
+        assert done.code == 0, done.stderr
+    journal = Journal(tmp_path / "results" / "s" / "journal.jsonl")
+    # The study's command is that of trials 2 and 3 by now.
+    refused = compare(tmp_path, "1", "3", "--race", "--rounds", "2", "--again")
+    assert refused.code == 2 and "trial 1 ran another command" in refused.json["error"]
+    assert "--prefetch-factor 2`; now it would be" in refused.json["hint"] and len(journal.read()) == 3
+    # Nothing of the command tells of this change: the first launch of trial 2's settings does.
+    script.write_text(SCRIPT.replace("num_workers=1", "num_workers=2"))
+    ended = compare(tmp_path, "2", "3", "--race", "--rounds", "2", "--again")
+    launched = journal.read()[3:]
+    assert ended.code == 2 and "workers=2, and was to stand for a trial with workers=1" in ended.json["error"]
+    assert len(launched) == 1 and launched[0].race is not None
+    # They are not taken for rounds of it afterwards, and that is said.
+    told = compare(tmp_path, "2", "3").json
+    assert told["paired_rounds"] is None

@@ -206,6 +206,15 @@ def test_one_validation_between_the_steps_is_in_no_rate_for_nobody_knows_how_oft
     assert any("in no rate" in line for line in run_lines(found))
 
 
+def test_two_validations_between_the_steps_tell_how_many_an_epoch_has(tmp_path: Path) -> None:
+    run = Run(workers=0, batches=400, epochs=1, own_s=0.3, load_s=0.1, validation_every=40, validation_batches=10)
+    found, whole_s = projected(tmp_path, run, cut_after_steps=99)
+    [pause] = found.pauses
+    assert (pause.seen, pause.seldom, pause.every_steps) == (2, True, 40.0)
+    assert found.projected.run_s == pytest.approx(whole_s, rel=0.02)
+    assert any("one every 40 steps" in line for line in run_lines(found))
+
+
 def test_a_loader_that_most_steps_use_without_gradients_is_no_validation(tmp_path: Path) -> None:
     run = Run(batches=400, epochs=1, validation_every=1, validation_batches=1)
     found, _ = projected(tmp_path, run, cut_after_steps=80)

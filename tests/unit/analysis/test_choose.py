@@ -7,10 +7,10 @@ import pytest
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.choose import choose
-from vtune.analysis.compare import Rate, disagreement, launched, ratio_of, widening_for
+from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, ratio_of, widening_for
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import Limit, Limits
-from vtune.domain.record import Ceiling, TrialRecord
+from vtune.domain.record import Ceiling, Projection, TrialRecord
 from vtune.domain.trial import RaceLeg, TrialStatus
 
 GIB = 2**30
@@ -215,10 +215,10 @@ def test_an_interval_is_never_narrower_than_launches_differ() -> None:
 
 
 def test_others_make_a_rate_a_lower_bound() -> None:
-    quiet, disturbed = launched(Rate(100.0, (97.0, 103.0))), launched(Rate(100.0, (97.0, 103.0)), 0.6)
+    quiet, disturbed = launched(Rate(100.0, (97.0, 103.0))), launched(Rate(100.0, (97.0, 103.0)), lost_to_others(0.6))
     assert quiet.interval and disturbed.interval
     assert disturbed.interval[0] == quiet.interval[0] and disturbed.interval[1] == pytest.approx(116.5, abs=0.1)
-    assert launched(Rate(100.0, (97.0, 103.0)), 5.0) == launched(Rate(100.0, (97.0, 103.0)), 1.0)
+    assert lost_to_others(5.0) == lost_to_others(1.0) == 0.25
 
 
 def test_widening_grows_with_the_number_of_comparisons() -> None:
@@ -256,7 +256,7 @@ def test_five_real_probes_of_one_training_beside_others_are_a_tie(first: int, wh
     choice = choose(beside_others(1.2, *rates), cores=2.0)
     assert best(choice) == 1 and choice.speedup is not None and choice.speedup.value == 1
     assert set(choice.tie) == set(range(2, whole + 1))
-    assert any("1.2 of 2 cores busy" in line and "15% higher" in line for line in choice.remarks)
+    assert any("1.2 of 2 cores busy" in line and "16% higher" in line for line in choice.remarks)
 
 
 def test_others_count_by_the_cores_there_are_and_by_the_busy_ones_where_those_are_not_known() -> None:
@@ -343,8 +343,21 @@ def test_a_slower_trial_of_few_steps_is_slower() -> None:
     assert reasons(choose([BASELINE, slow])) == {2: "slower"}
 
 
+def test_where_the_number_of_epochs_is_not_known_an_epoch_with_its_restart_ranks() -> None:
+    def short(trial: int, rate: float, epoch_s: float, **asked: object) -> TrialRecord:
+        known = {"projected": Projection(epoch_s=epoch_s), "samples_per_epoch": 160}
+        return a_trial(trial, rate, asked=asked, whole=False, measured=known)
+
+    # The same rate in the steps, but half of each epoch goes to starting its workers.
+    choice = choose([short(1, 366.0, 0.94), short(2, 366.0, 0.48, persistent_workers=True)])
+    assert choice.ranked_by == "samples_per_s_epoch" and choice.best is not None and choice.best.trial == 2
+    assert choice.speedup is not None and choice.speedup.value == pytest.approx(0.94 / 0.48)
+    assert any("vtune.run.epochs" in line for line in choice.remarks)
+
+
 def test_a_rate_of_a_whole_run_that_is_none_is_named_with_its_trial() -> None:
-    choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR, measured={"samples_per_s_whole_run": 0.0})])
+    none = {"samples_per_s_whole_run": 0.0, "projected": Projection()}
+    choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR, measured=none)])
     assert any(line.endswith("not known for trial 2") for line in choice.remarks)
 
 

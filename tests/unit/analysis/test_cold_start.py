@@ -13,11 +13,14 @@ def costs(workers: int = 4, prefetch: int = 2, load_s: float = 1.0, own_s: float
     rows = 20
     fields = {
         "workers": workers,
+        "delivering": other.get("workers", workers),
         "prefetch": prefetch,
         "samples_per_batch": 2.0,
         "load_s": np.full(rows, load_s),
         "cpu_s": np.full(rows, load_s),
         "dispatch_s": np.zeros(rows),
+        "load_kind": np.zeros(rows, int),
+        "load_pattern": np.zeros(1, int),
         "own_s": np.full(rows, own_s),
         "others_s": np.zeros(rows),
         "delivery_s": np.zeros(rows),

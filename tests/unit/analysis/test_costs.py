@@ -1,3 +1,5 @@
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ import pytest
 from support.trial_writer import TrialWriter, replay_loader
 from vtune.analysis.costs import Costs, costs_of
 from vtune.analysis.roles import find_roles
+from vtune.analysis.twin import replay
 from vtune.analysis.window import step_windows
 from vtune.journal.step_log import StepLog
 
@@ -149,3 +152,66 @@ def test_workers_that_were_not_seen_leave_nothing_to_replay(tmp_path: Path) -> N
         writer.deliver(j, j + 0.5, j)
         writer.step(j + 0.9)
     assert costs(writer) is None
+
+
+def uneven(writer: TrialWriter, loads: list[float], steps: int = 80, idle: int = 0) -> float:
+    """Each worker has its own cost; the last `idle` of them end after their first batch. The true rate by batches."""
+    workers, dice = len(loads), random.Random(0)
+    writer.hello()
+    writer.loader()
+    pids = writer.begin_pass(workers=workers, prefetch=2, length=None)
+    finished, delivered, ends, now = [0.0] * workers, [], [], 0.0
+    turns = [*range(workers), *(w for _ in range(steps) for w in range(workers - idle))][:steps]
+    for j, w in enumerate(turns):
+        ordered = delivered[j - 2 * workers] if j >= 2 * workers else 0.0
+        start = max(finished[w], ordered)
+        finished[w] = start + loads[w] * dice.uniform(0.95, 1.05)
+        returned = max(finished[w], now)
+        writer.load(pids[w], w, j, start, finished[w])
+        writer.deliver(now, returned, j)
+        delivered.append(returned)
+        now = returned + 0.01
+        writer.step(now)
+        ends.append(now)
+    return (steps // 2) / (ends[-1] - ends[-1 - steps // 2])
+
+
+def test_a_slow_worker_holds_up_all_others_turn_by_turn(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    truth = uneven(writer, [2.0, 1.0, 1.0, 1.0])
+    found = costs(writer)
+    assert found is not None and list(found.load_pattern) == [0, 1, 2, 3]
+    assert truth == pytest.approx(2.0, rel=0.05)
+    assert replay(found).rate == pytest.approx(truth, rel=0.03)
+    # Drawn alike, they would be taken for four workers of a middling cost.
+    alike = replace(found, load_kind=np.zeros(len(found.load_s), int), load_pattern=np.zeros(1, int))
+    assert replay(alike).rate > 1.2 * truth
+
+
+def test_workers_at_the_end_of_their_data_are_not_counted(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    truth = uneven(writer, [1.0, 1.0, 1.0, 1.0], idle=3)
+    found = costs(writer)
+    assert found is not None and (found.workers, found.delivering) == (4, 1)
+    assert replay(found).rate == pytest.approx(truth, rel=0.03) == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_dear_batch_in_every_so_many_is_drawn_in_its_place(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    pids = writer.begin_pass(workers=2, prefetch=2, length=None)
+    finished, now, dice = [0.0, 0.0], 0.0, random.Random(0)
+    for j in range(80):
+        start = max(finished[j % 2], now if j >= 4 else 0.0)
+        finished[j % 2] = start + (5.0 if j % 5 == 1 else 1.0) * dice.uniform(0.98, 1.02)
+        writer.load(pids[j % 2], j % 2, j, start, finished[j % 2])
+        returned = max(finished[j % 2], now)
+        writer.deliver(now, returned, j)
+        now = returned + 0.1
+        writer.step(now)
+    found = costs(writer)
+    assert found is not None and len(found.load_pattern) == 5
+    dear = found.load_kind[np.argmax(found.load_s)]
+    assert found.load_s[found.load_kind == dear].min() > 4.9
+    assert found.load_s[found.load_kind != dear].max() < 1.1

@@ -159,6 +159,20 @@ def test_an_iterable_data_sets_batches_count_by_batch_size_not_by_their_leading_
     assert measure(observed(writer), PlannedRun(), None).samples_per_s == pytest.approx(4.0)
 
 
+def test_short_batches_of_an_iterable_data_set_count_as_they_are(tmp_path: Path) -> None:
+    # Ten samples a walk, by eight: batches of 8 and 2.
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    for number in range(30):
+        writer.begin_pass(number, workers=0, batch=8, length=None, begun=2.0 * number)
+        for j, size in enumerate((8, 2)):
+            at = 2.0 * number + j
+            writer.record(2, flags=5, group=number, index=j, a=at, b=at + 0.5, n1=size, n2=0)
+            writer.step(at + 1.0)
+    assert measure(observed(writer), PlannedRun(), None).samples_per_s == pytest.approx(5.0, rel=0.02)
+
+
 def test_shared_memory_that_a_neighbour_took_is_not_the_trials(tmp_path: Path) -> None:
     def look(t: float, used: int, alive: bool) -> TelemetrySample:
         process = ProcessSample(pid=PID, ppid=1, name="python", rss_bytes=2**20, cpu_s=t)

@@ -182,7 +182,7 @@ def test_a_round_that_was_read_cold_by_both_is_another_question_than_those_read_
 
 def test_a_disturbed_pair_weighs_less_than_a_quiet_one() -> None:
     quiet = [laps(100.0, 100.0)] * 3
-    disturbed = {0: Lap(rate=100.0), 1: Lap(rate=80.0, others_share=0.8)}
+    disturbed = {0: Lap(rate=100.0), 1: Lap(rate=80.0, lost=0.2)}
     found = paired([*quiet, disturbed], 1, 0, TWO)
     even = paired([*quiet, laps(100.0, 80.0)], 1, 0, TWO)
     assert found is not None and even is not None
@@ -190,7 +190,7 @@ def test_a_disturbed_pair_weighs_less_than_a_quiet_one() -> None:
 
 
 def test_neighbours_that_never_leave_do_not_stop_a_race_from_telling() -> None:
-    rounds = [laps(100.0 + n % 2, 115.0, others_share=0.6) for n in range(6)]
+    rounds = [laps(100.0 + n % 2, 115.0, lost=0.15) for n in range(6)]
     found = paired(rounds, 1, 0, TWO)
     assert found is not None and found.ratio.shown_faster
 

@@ -13,9 +13,12 @@ from vtune.domain.record import Measurement, WorkerCost
 def costs(load_s: np.ndarray, workers: int = 8) -> Costs:
     rows = len(load_s)
     return Costs(
-        workers=workers, prefetch=2, samples_per_batch=1.0, load_s=load_s, cpu_s=load_s / 2, dispatch_s=np.zeros(rows),
+        workers=workers, delivering=workers, prefetch=2,
+        samples_per_batch=1.0, load_s=load_s, cpu_s=load_s / 2, dispatch_s=np.zeros(rows),
         own_s=np.full(rows, 0.01), others_s=np.zeros(rows), delivery_s=np.zeros(rows),
         waited=np.ones(rows, bool), kind=np.zeros(rows, int),
+        load_kind=np.zeros(rows, int),
+        load_pattern=np.zeros(1, int),
         pattern=np.zeros(1, int),
     )  # fmt: skip
 
@@ -26,9 +29,9 @@ RATED = Measurement(samples_per_s=8.0)
 
 
 def test_slow_is_told_in_medians() -> None:
-    assert slow_of(EVEN) == ()
-    assert slow_of(WITH_SLOW) == pytest.approx((9.0, 12.0), rel=0.05)
-    assert slow_of(np.zeros(3)) == ()
+    assert slow_of(EVEN, np.zeros(len(EVEN), int)) == ()
+    assert slow_of(WITH_SLOW, np.zeros(len(WITH_SLOW), int)) == pytest.approx((9.0, 12.0), rel=0.05)
+    assert slow_of(np.zeros(3), np.zeros(3, int)) == ()
 
 
 def test_trials_with_batches_of_the_same_size_are_pooled() -> None:
@@ -42,7 +45,7 @@ def test_trials_with_batches_of_the_same_size_are_pooled() -> None:
 
     found = pooled([trial(2, (8.0,)), trial(4, (9.0, 9.0)), trial(2, ()), a_record()], 2)  # type: ignore[list-item]
     assert found == SlowShare(batches=200, ratios=(8.0,))
-    assert together(found, WITH_SLOW).batches == 282 and len(together(found, WITH_SLOW).ratios) == 3
+    assert together(found, costs(WITH_SLOW)).batches == 282 and len(together(found, costs(WITH_SLOW)).ratios) == 3
 
 
 def test_no_slow_batch_is_no_proof_that_there_is_none() -> None:

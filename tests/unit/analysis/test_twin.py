@@ -21,6 +21,7 @@ def costs(
     load_s, own_s = np.broadcast_to(load, (rows,)).astype(float), np.broadcast_to(own, (rows,)).astype(float)
     return Costs(
         workers=workers,
+        delivering=workers,
         prefetch=prefetch,
         samples_per_batch=2.0,
         load_s=load_s,
@@ -31,6 +32,8 @@ def costs(
         delivery_s=np.full(rows, delivery),
         waited=np.ones(rows, bool),
         kind=np.zeros(rows, int),
+        load_kind=np.zeros(rows, int),
+        load_pattern=np.zeros(1, int),
         pattern=np.zeros(1, int),
     )
 
@@ -142,3 +145,11 @@ def test_slow_spells_widen_the_interval_where_single_batches_would_not() -> None
 def test_no_interval_is_narrower_than_launches_differ() -> None:
     low, high = replay(costs()).interval
     assert high / low == pytest.approx(np.exp(2 * 1.96 * 0.015), rel=1e-3)
+
+
+def test_a_pattern_is_kept_also_where_neighbouring_costs_move_together() -> None:
+    drift = 1 + 0.1 * np.sin(np.arange(80) / 6)
+    load = np.where(np.arange(80) % 4 == 0, 10.0, 1.0) * drift
+    seen = replace(costs(load=load, own=0.01, rows=80), load_kind=np.arange(80) % 4, load_pattern=np.arange(4))
+    # The slow worker is waited for in every round.
+    assert replay(seen).rate == pytest.approx(0.4, rel=0.05)

@@ -6,7 +6,7 @@ import pytest
 
 from support.studies import a_trial
 from vtune.analysis.compare import Rate, pooled_rate
-from vtune.analysis.two_sides import beyond_doubt, compare_sides, gate, launches_like
+from vtune.analysis.two_sides import Gate, beyond_doubt, compare_sides, gate, launches_like
 
 FOUR = {"workers": 4}
 
@@ -36,6 +36,27 @@ def test_what_others_took_from_all_launches_is_not_averaged_out() -> None:
     busy = [a_trial(n, 90.0, measured={"others_cores": 1.0}) for n in range(9)]
     found = compare_sides([a_trial(20, 100.0)], busy, cores=(2.0, 2.0))
     assert found.verdict == "tie" and compare_sides([a_trial(20, 100.0)], busy, cores=(2.0, 64.0)).verdict == "slower"
+
+
+def test_a_launch_on_a_full_machine_is_not_called_slower_and_the_gate_is_blind() -> None:
+    full = {"others_cores": 1.38, "tree_cores": 0.6, "samples_per_s_ci95": (45.0, 55.0)}
+    a, b = a_trial(1, 100.0), a_trial(2, 51.0, measured=full)
+    found = compare_sides([a], [b], cores=(2.0, 2.0))
+    assert found.verdict == "tie" and gate(found, 0.03) == Gate(most=0.03, failed=False, could_be_seen=False)
+    # There was room beside them.
+    roomy = compare_sides([a], [b], cores=(16.0, 16.0))
+    assert roomy.verdict == "slower" and gate(roomy, 0.03).failed
+    assert compare_sides([b], [a], cores=(2.0, 2.0)).verdict == "tie"
+    # Downwards nothing is added: in spite of its neighbours it is the faster one.
+    assert compare_sides([a], [a_trial(2, 130.0, measured={**full, "samples_per_s_ci95": (126.0, 134.0)})],
+                         cores=(2.0, 2.0)).verdict == "faster"  # fmt: skip
+
+
+def test_a_disturbed_launch_hardly_counts_beside_quiet_ones() -> None:
+    full = {"others_cores": 1.38, "tree_cores": 0.6}
+    side = [a_trial(2, 90.0), a_trial(3, 90.0), a_trial(4, 45.0, measured=full)]
+    found = compare_sides([a_trial(n, 100.0) for n in (5, 6, 7)], side, cores=(2.0, 2.0))
+    assert found.ratio.value == pytest.approx(0.9, abs=0.005) and found.verdict == "slower"
 
 
 def test_without_an_interval_nothing_is_shown_and_no_gate_sees() -> None:

@@ -14,9 +14,11 @@ def costs(load: float, own: float, workers: int = 2) -> Costs:
         return np.full(60, value)
 
     return Costs(
-        workers=workers, prefetch=2, samples_per_batch=1.0, load_s=rows(load), cpu_s=rows(load / 4),
+        workers=workers, delivering=workers, prefetch=2, samples_per_batch=1.0, load_s=rows(load), cpu_s=rows(load / 4),
         dispatch_s=rows(0.0), own_s=rows(own), others_s=rows(0.0), delivery_s=rows(0.0),
         waited=np.ones(60, bool), kind=np.zeros(60, int),
+        load_kind=np.zeros(60, int),
+        load_pattern=np.zeros(1, int),
         pattern=np.zeros(1, int),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from support.studies import a_failure, a_trial, write_study
 from vtune import api
 from vtune.cli.main import run
 from vtune.domain.machine import Machine
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Projection, TrialRecord
 from vtune.domain.trial import RaceLeg
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.journal import Journal
@@ -96,7 +96,48 @@ def test_the_gate_fails_by_what_is_shown_and_passes_by_what_is_not(results: Path
     assert compare("1", "2")[0] == 0 and compare("2", "1", "--fail-if-slower", "3%")[0] == 0
     code, out, err = compare("1", "3", "--fail-if-slower", "3%", "--quiet")
     assert code == 0 and "could not have been seen" in err and "--race" in err and "BLIND" in out
-    assert compare("1", "1", "--fail-if-slower", "10%", "--quiet")[2] == ""
+    code, out, err = compare("3", "1", "--fail-if-slower", "0.10", "--quiet")
+    assert code == 0 and err == "" and "a slow-down of 10 % would have been seen" in out
+    assert "--fail-if-slower 0.10 is taken as 10%" in compare("3", "1", "--fail-if-slower", "0.10")[2]
+
+
+def test_a_trial_on_a_full_machine_is_not_called_slower_and_the_gate_is_blind(results: Path, compare: Compare) -> None:
+    full = {"others_cores": 1.38, "tree_cores": 0.6}
+    a_study(results, a_trial(1, 10.0), a_trial(2, 5.1, asked=FOUR, measured=full), name="full")
+    code, out, err = compare("1", "2", "--fail-if-slower", "3%")
+    assert code == 0 and "not distinguishable" in out and "BLIND" in out and "measure while nothing else runs" in err
+    notes = json.loads(compare("1", "2", "--json")[1])["notes"]
+    said = "other programs kept 1.4 of 2 cores busy beside trial 2: it may have been up to 3.23× as fast without them"
+    assert said in notes
+    a_study(results, a_trial(1, 10.0), a_trial(2, 5.1, asked=FOUR, measured={"others_cores": 0.02}), name="quiet")
+    assert compare("1", "2", "--fail-if-slower", "3%")[0] == 1
+    assert not any("other programs" in note for note in json.loads(compare("1", "2", "--json")[1])["notes"])
+
+
+def test_a_trial_compared_with_itself_is_refused_however_it_is_named(results: Path, compare: Compare) -> None:
+    folder = a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
+    for pair in (("2", "2"), ("2", "demo:2"), (f"{folder}:2", "demo"), ("2", "2", "--force")):
+        code, out, err = compare(*pair)
+        assert code == 2 and out == "" and "both trial 2 of demo" in err and "compared with itself" in err
+    assert "(demo would choose it)" in compare("2", "demo")[2]
+    one = probed(results.parent / "one.json", a_trial(1, 10.0))
+    assert compare(one, one)[0] == 2
+    assert compare(one, probed(results.parent / "other.json", a_trial(1, 10.0)))[0] == 0
+
+
+def test_the_measure_is_named_in_a_line_of_its_own(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR), name="whole")
+    assert "compared by the rate of a whole run" in compare("1", "2")[1]
+    epochs = {"samples_per_s_whole_run": None, "samples_per_epoch": 4000, "projected": Projection(epoch_s=400.0)}
+    a_study(results, *(a_trial(n, 10.0, workers=n, measured=epochs) for n in (1, 2)), name="epoch")
+    assert "samples/s over an epoch: trial 1" in compare("1", "2")[1]
+    alone = {**epochs, "samples_per_epoch": None}
+    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR, measured=alone), name="steady")
+    assert "compared by the steady rate, without start-up" in compare("1", "2")[1]
+    # The race has what the trials that it began from had not.
+    rows = legs(*[(10.0, 10.6), (9.0, 9.5), (8.0, 8.5)])
+    a_study(results, a_trial(1, 10.0, whole=False), a_trial(2, 11.0, asked=FOUR, whole=False), *rows, name="raced")
+    assert "compared by the rate of a whole run" in compare("1", "2")[1]
 
 
 def test_files_of_probe_and_report_are_compared(results: Path, compare: Compare, capsys: Any) -> None:
@@ -146,14 +187,14 @@ def test_a_failed_trial_is_refused_and_one_without_a_rate_even_by_force(results:
 def test_different_batches_and_a_missing_whole_run_are_told(results: Path, compare: Compare) -> None:
     a_study(results, a_trial(1, 10.0, batch=2), a_trial(2, 11.0, batch=4, whole=False))
     notes = " ".join(json.loads(compare("1", "2", "--json")[1])["notes"])
-    assert "effective batch is 2 in A and 4 in B" in notes and "steady rate" in notes
+    assert "effective batch is 2 in A and 4 in B" in notes and "which is not known for trial 2" in notes
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["1", "9"], "has no trial 9"),
-        (["1", "9"], "trials 1, 2"),
+        (["1", "9"], "trials 1, 2, 3"),
         (["demo:1", "dmeo:2"], "studies in results: demo"),
         (["1", "nothing.json"], "no trial, no study and no file"),
         (["1", "empty.json"], "cannot be read"),
@@ -165,7 +206,10 @@ def test_different_batches_and_a_missing_whole_run_are_told(results: Path, compa
         (["1", "2", "--again"], "without --race"),
         (["1", "2", "--race", "--rounds", "1"], "at least 2"),
         (["1", "2", "--race", "--rounds", "x"], "--rounds must be a whole number"),
-        (["1", "1", "--race"], "nothing to race"),
+        (["1", "1", "--race"], "compared with itself"),
+        (["1", "3", "--race"], "nothing to race"),
+        (["probed.json", "other.json", "--race"], "probed.json and other.json are no studies but files"),
+        (["1", "other.json", "--race"], "other.json is no study but a file"),
         (["1", "other:1", "--race"], "of one study"),
     ],
 )
@@ -173,7 +217,9 @@ def test_what_cannot_be_meant_is_refused_with_what_exists(
     results: Path, compare: Compare, arguments: list[str], said: str
 ) -> None:
     a_study(results, a_trial(1, 10.0), name="other")
-    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR))
+    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR), a_trial(3, 10.0))
+    probed(results.parent / "probed.json", a_trial(1, 10.0))
+    probed(results.parent / "other.json", a_trial(1, 10.0))
     for name, text in (("empty", ""), ("list", "[1]"), ("error", '{"error": "it broke", "hint": null}')):
         (results.parent / f"{name}.json").write_text(text)
     code, out, err = compare(*arguments)
@@ -211,6 +257,10 @@ def test_rounds_of_a_race_in_the_journal_are_compared_in_pairs(results: Path, co
     told = json.loads(compare("1", "2", "--json")[1])
     assert told["verdict"] == "faster" and told["paired_rounds"] == 6
     assert told["ratio"] == pytest.approx(1.06, abs=0.004) and told["resolvable"] < 0.05
+    out = " ".join(compare("1", "2")[1].replace("│", " ").split())
+    # What is shown beside the verdict is what it was told from: rates and launches of the race, not of all.
+    assert "; in the race trials 10, 12, 14, 16, 18, 20" in out and "of the same settings" not in out
+    assert "7.51 samples/s over the whole run: trial 1" in out
 
 
 def test_a_sure_percent_is_a_tie_of_a_race_as_long_as_it_counts_as_equal(results: Path, compare: Compare) -> None:
@@ -266,6 +316,19 @@ def test_a_race_that_was_decided_says_by_what_and_how_it_is_run_anew(results: Pa
     assert (folder / "journal.jsonl").read_bytes() == before
     again = json.loads(compare("1", "2", "--race", "--again", "--dry-run", "--json")[1])
     assert again["race"] != told["race"]["id"] and again["launches"] == 20 and again["rounds_run"] == 0
+
+
+def test_a_race_that_was_begun_is_told_in_the_right_number(results: Path, compare: Compare) -> None:
+    history = [a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR)]
+    race = Race([FOUR], {}, cores=HERE.cores, rounds=2)
+    for said in ("race: 4 to 8 launches", "race: 3 to 7 launches", "race: 2 to 6 launches"):
+        a_study(results, *history, name=f"after-{len(history)}")
+        out = compare("1", "2", "--race", "--rounds", "2", "--dry-run")[1]
+        assert said in out and ("; 1 round is there already" in out) == (len(history) == 4)
+        proposal = race.propose(history)
+        assert proposal is not None
+        record = a_trial(len(history) + 1, 10.0, asked=dict(proposal.settings))
+        history.append(replace(record, race=proposal.race))
 
 
 def test_what_is_beyond_doubt_is_not_raced_and_that_is_said(results: Path, compare: Compare) -> None:

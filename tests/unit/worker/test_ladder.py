@@ -23,8 +23,8 @@ def ladder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def climb(ladder: Any, *, batches: int = 400, batches_a_step: int = 1, **asked: Any) -> list[int]:
     """The sizes that a training was given."""
-    options = {"at_most_s": 60.0, "ram_bytes": None, "resident_before": None, "workers": (), **asked}
-    made = ladder.Ladder(np.zeros((4, 2)), 4, **options)
+    options = {"at_most_s": 60.0, "ram_bytes": None, "resident_before": None, "workers": (), "most_samples": None}
+    made = ladder.Ladder(np.zeros((4, 2)), 4, **{**options, **asked})
     given = []
     for number in range(1, batches + 1):
         given.append(len(made.batch(ladder._now())))
@@ -36,6 +36,12 @@ def climb(ladder: Any, *, batches: int = 400, batches_a_step: int = 1, **asked: 
 def told(folder: Path, name: str) -> list[dict[str, Any]]:
     [path] = folder.glob("steps-*.jsonl")
     return [fact for line in path.read_text().splitlines() if (fact := json.loads(line))["fact"] == name]
+
+
+def test_no_batch_is_larger_than_an_epoch(ladder: Any, tmp_path: Path) -> None:
+    assert max(climb(ladder, batches=80, most_samples=20)) == 16
+    [done] = told(tmp_path, "ceiling_done")
+    assert "more than the 20 samples of an epoch" in done["because"]
 
 
 def test_sizes_double_and_each_has_its_warm_up_and_its_steps(ladder: Any, tmp_path: Path) -> None:
@@ -91,7 +97,9 @@ def test_a_training_that_makes_no_step_any_more_is_not_fed_for_ever(ladder: Any,
 
 
 def test_every_batch_is_the_trainings_own_to_change(ladder: Any, tmp_path: Path) -> None:
-    made = ladder.Ladder(np.zeros((4, 2)), 4, at_most_s=60.0, ram_bytes=None, resident_before=None, workers=())
+    made = ladder.Ladder(
+        np.zeros((4, 2)), 4, at_most_s=60.0, ram_bytes=None, resident_before=None, workers=(), most_samples=None
+    )
     for _ in range(20):
         batch = made.batch(ladder._now())
         assert not batch.any()

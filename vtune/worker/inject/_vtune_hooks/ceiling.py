@@ -134,6 +134,7 @@ class Search:
             ram_bytes=self._wanted["ram_bytes"],
             resident_before=self._resident_first,
             workers=tuple(getattr(worker, "pid", 0) or 0 for worker in getattr(iterator, "_workers", ())),
+            most_samples=passes._samples(iterator, passes._length(iterator, iterator.__dict__[passes.PASS])),
         )
         self._kept = None
         self._ladder.watch_restarts(type(iterator))

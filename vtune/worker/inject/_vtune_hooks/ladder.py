@@ -55,10 +55,13 @@ class Ladder:
         ram_bytes: int | None,
         resident_before: int | None,
         workers: tuple[int, ...],
+        most_samples: int | None,
     ) -> None:
         self._first, self._fed, self._samples = kept, kept, samples
         self._sizes = {cached_batch.size_of(kept), samples} - {0}
         self._at_most_s, self._ram_bytes, self._workers = at_most_s, ram_bytes, workers
+        # One walk over the data; a batch of more is no batch of this training.
+        self._most_samples = most_samples
         self._begun = _now()
         self._steps = moments.steps
         self._batches_a_step = 1
@@ -175,6 +178,8 @@ class Ladder:
     def _why_not_go_on(self, step_s: float, now: float) -> str | None:
         if self._rung.number + 1 >= MOST_RUNGS:
             return f"it was doubled {MOST_RUNGS} times"
+        if self._most_samples is not None and 2 * self._samples > self._most_samples:
+            return f"the next size would be more than the {self._most_samples} samples of an epoch"
         last, before = self._rates[-RUNGS_WITHOUT_GROWTH:], self._rates[:-RUNGS_WITHOUT_GROWTH]
         if self._device is None and before and max(last) < GROWTH * max(before):
             return f"the rate has not grown for {RUNGS_WITHOUT_GROWTH} sizes"
