@@ -13,15 +13,11 @@ from numpy.typing import NDArray
 from vtune.analysis.period import every_nth
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, samples_of
-from vtune.analysis.worker_costs import alone, loads_by_batch, worker_side
+from vtune.analysis.worker_costs import LEAST_ROWS, Array, Batch, Kinds, alone, loads_by_batch, worker_side
 from vtune.domain.events import BatchDelivered, BatchLoaded
-
-Array = NDArray[np.float64]
 
 # A main process that usually takes less than this share of its device's time runs ahead of it.
 AHEAD = 0.8
-# Fewer rows than this say nothing.
-LEAST_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +37,8 @@ class Costs:
     # From having nothing to do, with work ordered, to the start on it.
     dispatch_s: Array
     # Batches of a kind stand in for each other; the pattern is the order in which kinds come, over and over.
-    load_kind: NDArray[np.int_]
-    load_pattern: NDArray[np.int_]
+    load_kind: Kinds
+    load_pattern: Kinds
 
     # From a batch's being there to asking for the next one.
     own_s: Array
@@ -52,8 +48,8 @@ class Costs:
     # a pipe and wakes it; what lay ready was taken out of the pipe long ago.
     delivery_s: Array
     waited: NDArray[np.bool_]
-    kind: NDArray[np.int_]
-    pattern: NDArray[np.int_]
+    kind: Kinds
+    pattern: Kinds
     # The part of it after which the next batch is asked for already: the training runs ahead of its device, and loading
     # goes on beside it. None where both are over at once.
     launch_s: Array | None = None
@@ -197,8 +193,8 @@ def _on_device(rows: Sequence[_Row], device_s: Mapping[int, float]) -> list[_Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kinds:
-    kind: NDArray[np.int_]
-    pattern: NDArray[np.int_]
+    kind: Kinds
+    pattern: Kinds
     period_steps: int | None = None
     period_extra_s: float | None = None
 
@@ -226,12 +222,12 @@ def _kinds(rows: Sequence[_Row]) -> _Kinds:
     return _Kinds(kind=kind, pattern=pattern, period_steps=period, period_extra_s=float(extra))
 
 
-def _delivery(batch: BatchDelivered, by_batch: Mapping[tuple[int, int], BatchLoaded]) -> float | None:
+def _delivery(batch: BatchDelivered, by_batch: Mapping[Batch, BatchLoaded]) -> float | None:
     load = by_batch.get((batch.pass_number, batch.index))
     return None if load is None else max(0.0, batch.returned_s - max(load.finished_s, batch.asked_s))
 
 
-def _was_waited_for(batch: BatchDelivered, by_batch: Mapping[tuple[int, int], BatchLoaded]) -> bool:
+def _was_waited_for(batch: BatchDelivered, by_batch: Mapping[Batch, BatchLoaded]) -> bool:
     load = by_batch.get((batch.pass_number, batch.index))
     return load is not None and load.finished_s > batch.asked_s
 

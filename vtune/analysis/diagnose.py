@@ -178,7 +178,7 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
         lines.append(f"other programs kept {measured.others_cores:.1f} cores busy meanwhile: the rate may be too low")
     lines += _period_line(measured)
     if measured.rate_from == "batch_means":
-        lines.append("less sure: only the training's side of its loader was seen, so this is the window as it was")
+        lines.append("less sure: the rate is the window's own, not that of a replay of its loader")
     if measured.unsteady_because:
         lines.append(f"not shown to be steady: {measured.unsteady_because}")
     return lines

@@ -79,8 +79,8 @@ def _picks(
     spread is that of another window of as many batches. Rows of a kind stand in for each other; the pattern says
     which kind comes when."""
     batches, replicates = shape
-    # Blocks would break the pattern.
-    block = _block(values, kind) if len(pattern) == 1 else 1
+    # Blocks would break the pattern: what neighbours share beyond it is then not in the interval.
+    block = _block(values) if len(pattern) == 1 else 1
     if block > 1:
         return _picks_in_blocks(len(values), block, shape, rng)
     rows = np.empty(shape, int)
@@ -105,14 +105,12 @@ def _picks_in_blocks(count: int, block: int, shape: tuple[int, int], rng: np.ran
     return picked
 
 
-def _block(values: Array, kind: NDArray[np.int_]) -> int:
+def _block(values: Array) -> int:
     """How many neighbours are drawn together: 1 where each batch's cost is a chance of its own."""
     count = len(values)
     if count < 4 * LEAST_BLOCKS:
         return 1
-    left = values.astype(float).copy()
-    for one in np.unique(kind):
-        left[kind == one] -= left[kind == one].mean()
+    left = values - values.mean()
     power = float((left**2).sum())
     if power <= 0:
         return 1

@@ -47,7 +47,7 @@ def workers_are_seen(roles: Roles, loaded: Sequence[BatchLoaded]) -> bool:
     """Both sides of the loader are known, so its schedule can be replayed and its stock does not matter."""
     if epochs_are_short(roles) or not all(batch.main_thread for batch in roles.batches):
         return False
-    return not roles.workers or any(True for _ in roles.own_loads(loaded))
+    return not roles.workers or bool(roles.own_loads(loaded))
 
 
 def with_rates(

@@ -58,8 +58,11 @@ def with_tail(measured: Measurement, costs: Costs, earlier: SlowShare | None) ->
     tail = Tail(batches=known.batches, slow=len(known.ratios), matters=_matters(costs.load_s, known.ratios))
     if not known.ratios and measured.samples_per_s:
         share = min(1.0, RULE_OF_THREE / known.batches)
-        worst = replay(_with_some_slow(costs, share), replicates=FEW).rate / replay(costs, replicates=FEW).rate
-        tail = replace(tail, share_at_most=share, samples_per_s_at_worst=measured.samples_per_s * min(1.0, worst))
+        tail = replace(tail, share_at_most=share)
+        # Beside costs that recur one slow row more would break their pattern, and the two replays not compare.
+        if len(costs.load_pattern) == 1:
+            worst = replay(_with_some_slow(costs, share), replicates=FEW).rate / replay(costs, replicates=FEW).rate
+            tail = replace(tail, samples_per_s_at_worst=measured.samples_per_s * min(1.0, worst))
     return replace(measured, tail=tail)
 
 

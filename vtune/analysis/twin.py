@@ -6,6 +6,7 @@ the costs instead, so it comes to what a long run would come to.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,12 +58,12 @@ def replay(
         prefetch = costs.prefetch_by_delivering if prefetch is None else prefetch
     prefetch = max(1, costs.prefetch if prefetch is None else prefetch)
     in_order = costs.in_order if in_order is None else in_order
-    batches = max(batches, int(LEAST_QUEUES * workers * prefetch / SETTLING))
+    # From a place in the pattern to the same one: whole periods before the end, and one of them at least.
+    period = len(costs.pattern)
+    batches = max(batches, int(LEAST_QUEUES * workers * prefetch / SETTLING), math.ceil(period / (1 - SETTLING)) + 1)
     busy, training = drawn(costs, (batches, replicates), np.random.default_rng(seed), slow)
     ends = step_ends(busy, training, workers=workers, prefetch=prefetch, in_order=in_order)
-    # From a place in the pattern to the same one: whole periods before the end.
-    period = len(costs.pattern)
-    count = max(1, int((1 - SETTLING) * batches) // period) * period
+    count = int((1 - SETTLING) * batches) // period * period
     logs = np.log(count / (ends[-1] - ends[-1 - count]))
     middle = float(logs.mean())
     low, high = (float(q) for q in np.percentile(logs, [2.5, 97.5]))

@@ -56,9 +56,9 @@ def _changes(measured: Measurement, costs: Costs) -> Iterator[tuple[Change, Cost
     if costs.delivering == costs.workers:
         # Where some have come to their end, what more of them would get is for the data set to say.
         yield "twice_the_workers", costs, ("workers", max(1, 2 * costs.workers))
-    if costs.workers:
-        yield "twice_the_prefetch", costs, ("prefetch_factor", 2 * costs.prefetch)
-    if costs.workers > 1 and costs.in_order:
+        if costs.workers:
+            yield "twice_the_prefetch", costs, ("prefetch_factor", 2 * costs.prefetch)
+    if costs.delivering > 1 and costs.in_order:
         yield "order_not_kept", costs, ("in_order", False)
 
 

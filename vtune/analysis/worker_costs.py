@@ -54,14 +54,14 @@ class _Row:
 
 def alone(load_s: Array) -> WorkerSide:
     """Without workers: every batch is made where it is asked for."""
-    nothing = np.zeros(len(load_s))
+    kind, pattern = _alike(len(load_s))
     return WorkerSide(
         delivering=0,
         load_s=load_s,
         cpu_s=np.full(len(load_s), np.nan),
-        dispatch_s=nothing,
-        kind=np.zeros(len(load_s), int),
-        pattern=np.zeros(1, int),
+        dispatch_s=np.zeros(len(load_s)),
+        kind=kind,
+        pattern=pattern,
     )
 
 
@@ -125,12 +125,11 @@ def _delivering(roles: Roles, by_batch: Mapping[Batch, BatchLoaded]) -> tuple[in
         return every
     last_pass = roles.batches[-1].pass_number
     own = [by_batch.get((last_pass, batch.index)) for batch in roles.batches if batch.pass_number == last_pass]
-    if roles.settings.get("in_order") is not False:
-        if len(own) < 2 * ROUNDS * roles.workers:
-            return every
-        own = own[-ROUNDS * roles.workers :]
-    elif len(own) < 2 * ROUNDS * roles.workers:
+    if len(own) < 2 * ROUNDS * roles.workers:
         return every
+    if roles.settings.get("in_order") is not False:
+        # Without order a slow worker may miss so many rounds and still have something to give.
+        own = own[-ROUNDS * roles.workers :]
     return tuple(sorted({load.worker for load in own if load is not None})) or every
 
 

@@ -29,7 +29,7 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
     if measured.samples_per_s is None:
         return True  # no loader feeds the steps: more of them would not tell more
     if measured.rate_from == "batch_means":
-        return False  # the workers were not seen, so only a longer window tells whether their stock feeds it
+        return False  # not replayed, so only a longer window tells whether ready batches feed it
     if not _workers_are_known(measured, batches_known):
         return False
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)

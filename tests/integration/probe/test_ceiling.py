@@ -119,12 +119,11 @@ def test_without_growth_the_ladder_ends_and_all_is_left_in_order(tmp_path: Path)
 
 def test_a_ram_limit_ends_the_ladder_before_it_is_reached(tmp_path: Path) -> None:
     command = (sys.executable, SCRIPTS / "known_costs.py", "--load", "0.001", "--compute", "0.004")
-    said = vtune(
-        "probe", "--ceiling", "--json", "--steps", "10", "--ram-limit", "300MiB", "--results", tmp_path / "out", "--",
-        *command,
-    )  # fmt: skip
-    if said.json["trial"]["status"] != "completed":
-        pytest.skip("the training itself takes more than the limit here")
+    probe = ("probe", "--json", "--steps", "10", "--results", tmp_path / "out")
+    # What torch itself takes differs from build to build.
+    plain = vtune(*probe, "--", *command).json["trial"]["ram_peak_bytes"]
+    said = vtune(*probe, "--ceiling", "--ram-limit", f"{plain * 5 // 4 >> 20}MiB", "--", *command)
+    assert said.json["trial"]["status"] == "completed", said.json["trial"]["detail"]
     found = said.json["ceiling"]
     assert "of RAM" in found["ended_because"] and len(found["ladder"]) >= 1
 

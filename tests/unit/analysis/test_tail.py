@@ -56,6 +56,12 @@ def test_no_slow_batch_is_no_proof_that_there_is_none() -> None:
     assert found.samples_per_s_at_worst is not None and 5.0 < found.samples_per_s_at_worst < 0.9 * 8
 
 
+def test_beside_costs_that_recur_no_worst_rate_is_told() -> None:
+    patterned = replace(costs(EVEN), load_kind=np.arange(80) % 2, load_pattern=np.arange(2))
+    found = with_tail(RATED, patterned, None).tail
+    assert found is not None and found.share_at_most is not None and found.samples_per_s_at_worst is None
+
+
 def test_slow_batches_that_were_seen_are_counted_and_said_to_matter() -> None:
     found = with_tail(RATED, costs(WITH_SLOW), None).tail
     assert found is not None and (found.slow, found.matters) == (2, True)

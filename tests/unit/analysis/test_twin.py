@@ -126,6 +126,14 @@ def test_work_of_every_nth_step_counts_as_often_as_it_comes() -> None:
     assert replay(seen).rate == pytest.approx(16 / 20, rel=1e-3)
 
 
+def test_a_period_that_is_longer_than_the_replay_makes_the_replay_longer() -> None:
+    # An epoch's worth of micro-batches in one step: 3000 of them, of which the last is dear.
+    kind = np.append(np.zeros(2999, int), 1)
+    own = np.where(kind == 1, 1.0, 0.1)
+    seen = replace(costs(load=0.01, own=own, rows=3000), kind=kind, pattern=kind)
+    assert replay(seen, replicates=3).rate == pytest.approx(3000 / (2999 * 0.1 + 1), rel=1e-3)
+
+
 def test_slow_batches_that_other_trials_saw_slow_this_one_down() -> None:
     seen = costs(load=gamma(1.0, 0.1, rows=60), own=0.01, rows=60, workers=8)
     quiet = replay(seen)

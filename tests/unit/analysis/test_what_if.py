@@ -78,6 +78,11 @@ def test_a_loader_without_workers_is_asked_what_one_would_bring() -> None:
     assert not any(one.change in ("twice_the_prefetch", "order_not_kept") for one in found)
 
 
+def test_where_workers_have_come_to_their_end_nothing_is_foretold_of_more_or_of_longer_queues() -> None:
+    found = rates(DATA_BOUND, replace(costs(load=1.0, own=0.1, workers=4), delivering=1))
+    assert not {"twice_the_workers", "twice_the_prefetch", "order_not_kept"} & set(found)
+
+
 def test_slow_batches_of_other_trials_count_for_what_order_costs() -> None:
     seen = costs(load=1.0, own=0.01, workers=8)
     eight = replace(DATA_BOUND, samples_per_s=8.0)
