@@ -45,8 +45,8 @@ def compare(
 ) -> None:
     """Tell whether B is faster or slower than A, or whether nobody can know from what was measured.
 
-    A study stands for the trial that it would choose. --fail-if-slower 3% fails (exit 1) if the ratio B/A is at most
-    0.97 and its whole 95 % interval lies below 1. Without --race nothing is run.
+    A study stands for the trial that it would choose. --fail-if-slower 3% fails (exit 1) if B is called slower
+    and the ratio B/A is at most 0.97. Without --race nothing is run.
     """
     from vtune import api
     from vtune.cli import exits

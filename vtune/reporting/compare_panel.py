@@ -56,6 +56,8 @@ def verdict_text(found: Comparison) -> str:
             met = compared.paired
             if met is not None and (met.ratio.shown_faster or met.ratio.shown_slower):
                 return f"no difference that counts: B comes to {said} of A{by}, and up to {share(met.delta)} is equal"
+            if compared.ratio.shown_faster or compared.ratio.shown_slower:
+                said += ", whose interval of 99 % holds 1,"
             return (
                 f"not distinguishable: B comes to {said} of A{by};"
                 f" a difference of less than {share(compared.resolvable)} could not have been seen"
