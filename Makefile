@@ -1,4 +1,5 @@
 # make demo       a fresh clone to a first result
+# make rehearsal  a whole story of tuning, in small and with an emulated GPU: docs/rehearsal.md
 # make test       lint, types, contracts, docs checks and the quick tests
 # make test-all   everything
 PY ?= python3
@@ -6,14 +7,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INJECT := vtune/worker/inject
-# Pass more to pytest: make test ARGS='-k journal'
+# Pass more to pytest: make test ARGS='-k journal'; to vtune: make rehearsal ARGS='--set workers=6'
 ARGS ?=
 
-.PHONY: demo test test-all check lint types contracts docs format constraints clean
+.PHONY: demo rehearsal test test-all check lint types contracts docs format constraints clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
 	$(BIN)/vtune probe --config configs/quickstart.yaml --set workers=1
+
+rehearsal: $(READY)
+	$(BIN)/python benchmarks/emulated/vtune_emulated.py probe --config configs/exp001_rehearsal.yaml $(ARGS)
 
 # check has run tests/docs already.
 test: check

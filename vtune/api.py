@@ -69,7 +69,7 @@ def probe(
     """One bounded trial of the current settings and what `experiment.settings` changes in them; with `ceiling` a second
     one, fed from memory: how fast with data for free, and how large a batch fits."""
     check_platform()
-    machine = this_machine()
+    machine = this_machine(declared_cores=experiment.declared_cores)
     with open_study(results, experiment.study, machine, wait=wait) as study:
         sweep_stale(study.paths.trials)
         write_experiment(experiment, study.paths.experiment)
@@ -107,7 +107,7 @@ def race(
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
     is gone on with. Raises where a launch ran with other settings than the trial that it was to stand for."""
     check_platform()
-    machine = this_machine()
+    machine = this_machine(declared_cores=experiment.declared_cores)
     strategy = asked if asked.cores is not None else replace(asked, cores=machine.cores)
     with open_study(results, experiment.study, machine, wait=wait) as study:
         sweep_stale(study.paths.trials)
@@ -200,7 +200,7 @@ class KnobsResult:
 
 def knobs(experiment: Experiment | None = None, *, results: Path = Path("results")) -> KnobsResult:
     """What may be turned here, and by which way in this training. Starts and writes nothing, on any platform."""
-    machine = this_machine()
+    machine = this_machine(declared_cores=experiment.declared_cores if experiment is not None else None)
     loader = None
     if experiment is not None:
         study = StudyPaths(results / experiment.study)

@@ -18,13 +18,15 @@ from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_wat
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
+from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch
-from vtune.execution.written import files_below, written_notes
+from vtune.execution.written import disk_note, files_below, written_notes
 from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
+from vtune.telemetry.memory import shared_memory
 
 
 class Strategy(Protocol):
@@ -70,6 +72,13 @@ def _keep(tuning: Tuning, record: TrialRecord) -> None:
 
 def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecord] = ()) -> TrialRecord:
     tuning = replace(tuning, experiment=heeding(tuning.experiment, tuning.study.paths))
+    shm = shared_memory()
+    free = shm.free_bytes if shm is not None else None
+    refusal = refusal_of(tuning.experiment, proposal, history, shm_free_bytes=free)
+    if refusal is not None:
+        number = tuning.study.next_trial()
+        tuning.study.new_trial_folder(number)
+        return refused_record(tuning.experiment, proposal, number, refusal)
     if not needs_scout(proposal.settings, tuning.experiment):
         return _run(tuning, proposal, history, train_loader=None)
     study, watch = tuning.study, _watch(tuning, proposal)
@@ -130,6 +139,7 @@ def _run(
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
+    notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     return replace(record, notes=(*record.notes, *notes))
 
 

@@ -40,12 +40,12 @@ for step, batch in enumerate(DataLoader(Nothing(), batch_size=1)):
 print((time.perf_counter() - begun) / {STEPS} * 1e6)
 """
 # Its functions are Python: what the hooks call costs other than on a GPU, how often they call it is the same.
-OPENED = "from support import emulated_accelerator; emulated_accelerator.install().allocate(1)"
+OPENED = "from emulated import accelerator; accelerator.install().allocate(1)"
 
 
 def microseconds_a_step(watched: bool, opened: str) -> float:
     with tempfile.TemporaryDirectory(prefix="vt-") as folder:
-        path = [str(ROOT / "tests")]
+        path = [str(ROOT / "benchmarks")]
         env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path[0]}
         if watched:
             Path(folder, "spec.json").write_text(json.dumps({"effects": []}))
@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument(
-        "--emulated-device", action="store_true", help="that the training has opened; see tests/support"
+        "--emulated-device", action="store_true", help="that the training has opened; see benchmarks/emulated"
     )
     options = parser.parse_args()
     pairs, opened = options.pairs, OPENED if options.emulated_device else ""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from support import emulated_accelerator
+from emulated import accelerator
 
 # What the model works for a step, on the device or in its stead: half of it forward, half of it backward.
 MODEL_S = 0.02
@@ -58,7 +58,7 @@ class Model(torch.nn.Module):
 class Loss(torch.nn.Module):
     """Its value is needed on the host, which takes its time."""
 
-    def __init__(self, device: emulated_accelerator.Emulated | None, seconds: float) -> None:
+    def __init__(self, device: accelerator.Emulated | None, seconds: float) -> None:
         super().__init__()
         self.device, self.seconds = device, seconds
 
@@ -78,7 +78,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    device = None if options.cpu_only else emulated_accelerator.install()
+    device = None if options.cpu_only else accelerator.install()
     if device is not None:
         # The model's way to it.
         device.allocate(8 * 2**20)

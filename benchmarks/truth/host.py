@@ -1,13 +1,12 @@
 """`host` told from `data`: the same 80 ms once in the data set, once in a loss on the CPU, once in logging.
 
 There is no GPU here: the device is an emulated one, whose kernels are durations on a timeline beside the CPU's own, and
-its driver a library of the tests' that says how busy it was. Both are told in the table. Without any device the main
+its driver a library of ours that says how busy it was. Both are told in the table. Without any device the main
 process does the mathematics, too, and is late where more than half of its own time is neither model nor optimizer.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ SECONDS = 12.0
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    with_device = {"PYTHONPATH": str(ROOT / "tests"), **driver(bench.scratch)}
+    with_device = {"PYTHONPATH": str(ROOT / "benchmarks"), **driver(bench.scratch)}
     cases = [(cpu_only, where) for cpu_only in (False, True) for where in WHERE]
     cases = cases[:2] if bench.quick else cases
     rows: list[dict[str, Any]] = []
@@ -41,7 +40,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         bench.tell(f"{number + 1}/{len(cases)} {where}; about {(len(cases) - number) * SECONDS / 60:.0f} min left")
         command = [sys.executable, str(SCRIPT), "--in", where, *(["--cpu-only"] if cpu_only else [])]
         try:
-            env = {"PYTHONPATH": str(ROOT / "tests")} if cpu_only else with_device
+            env = {"PYTHONPATH": str(ROOT / "benchmarks")} if cpu_only else with_device
             probe = bench.probe(f"host-{number}", command, env=env)
         except Failed as failure:
             failures.append(f"{where}: {failure}")
@@ -56,13 +55,14 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 
 def driver(folder: Path) -> dict[str, str]:
-    """The environment in which NVIDIA's library is the tests' own, with one device."""
-    if shutil.which("cc") is None:
-        raise Failed("no C compiler (cc) to build the emulated device's driver with")
-    sys.path.append(str(ROOT / "tests"))
-    from support.fake_nvml import FakeDriver, build
+    """The environment in which NVIDIA's library is the emulated one, with one device."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    from emulated.fake_nvml import FakeDriver, NoCompiler, build
 
-    fake = FakeDriver(build(folder), folder / "nvml-state")
+    try:
+        fake = FakeDriver(build(folder), folder / "nvml-state")
+    except NoCompiler as error:
+        raise Failed(str(error)) from None
     fake.set(count=1, gpu0__total=16 * 2**30, gpu0__name="Emulated GPU")
     return fake.env
 
@@ -80,7 +80,7 @@ def claims(data: dict[str, Any]) -> list[Claim]:
 def lines(data: dict[str, Any]) -> list[str]:
     out = [
         "**Emulated**: no GPU was there. The device is 20 ms of kernels a step on a timeline of their own, its driver a"
-        " library of the tests' that tells how busy that timeline was.",
+        " library of ours that tells how busy that timeline was.",
         "",
         "| 80 ms in | device | verdict | waits for data | device idles for the host | outside model and optimizer"
         " | samples/s | data for free |",

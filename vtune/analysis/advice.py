@@ -95,7 +95,8 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]
             " give it more cores"
         ]
     if more <= workers:
-        return [f"workers are as many as cores ({machine.cores:g}): make a sample cheaper, or load less of it"]
+        cores = machine.cores_to_plan_for
+        return [f"workers are as many as cores ({cores:g}): make a sample cheaper, or load less of it"]
     if measured.what_if and gain is None:
         return [f"{more} workers would hardly help: the replay of the loader says so; make a sample cheaper"]
     told = _predicted(gain) if more == max(1, workers * 2) else ""
@@ -157,7 +158,7 @@ def _cores_are_short(measured: Measurement) -> bool:
 def _useful_workers(measured: Measurement, machine: Machine) -> int:
     """As many as the cores can feed: workers that mostly wait for storage leave their core to others."""
     computing = measured.worker_cost.cpu_fraction if measured.worker_cost is not None else None
-    return max(1, int(machine.cores / max(computing if computing is not None else 1.0, MOST_WAITING)))
+    return max(1, int(machine.cores_to_plan_for / max(computing if computing is not None else 1.0, MOST_WAITING)))
 
 
 def _restart_is_felt(measured: Measurement) -> bool:

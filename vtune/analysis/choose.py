@@ -19,7 +19,7 @@ from vtune.analysis.comparable import (
     turned_nothing,
 )
 from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
-from vtune.analysis.fit import excess_of, nearest_relaxation, unjudged
+from vtune.analysis.fit import excess_of, nearest_relaxation, out_of_room, unjudged
 from vtune.analysis.laps import met_in_race
 from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
@@ -41,7 +41,8 @@ def choose(
     measured = [record for record in records if has_rate(record)]
     over = {r.trial: found for r in measured if (found := excess_of(r, limits, ram_total_bytes))}
     lasting = [record for record in measured if not record.measurement.fed_from_stock]
-    feasible = [record for record in lasting if record.trial not in over]
+    cramped = {r.trial for r in measured if out_of_room(r.measurement)}
+    feasible = [record for record in lasting if record.trial not in over and record.trial not in cramped]
     solid = [record for record in feasible if measured_enough(record)] or feasible
     ranked_by = metric_of(measured)
     rates = {record.trial: launched_rate(record, ranked_by, cores) for record in measured}
@@ -83,6 +84,7 @@ def choose(
         ratios=ratios,
         paired_rounds=rounds,
         over=over,
+        cramped=tuple(sorted(cramped)),
         nearest=nearest_relaxation(over),
         neighbours=neighbours,
         remarks=(

@@ -162,14 +162,16 @@ def _peaks(facts: Sequence[Fact], roles: Roles | None) -> tuple[int | None, int 
 
 def _retries(facts: Sequence[Fact], roles: Roles, regular: Sequence[StepWindow]) -> int | None:
     """After the warm-up, in which a search for kernels may well ask for more than there is. What was told first in the
-    window is where it begins: a second of it may be missed, but none of the warm-up's is blamed on it."""
+    window is where it begins: a second of it may be missed, but none of the warm-up's is blamed on it. A retry that
+    fails all the same is none: cuDNN tries workspaces for each new shape, and goes on without the one that does not
+    fit."""
     by_device: dict[tuple[int, Any], list[int]] = defaultdict(list)
     for fact in facts:
-        retries = fact.data.get("retries")
+        retries, ooms = fact.data.get("retries"), fact.data.get("ooms")
         own = fact.name == "memory" and fact.pid in roles.ranks and fact.t_s >= regular[0].started_s
         if own and isinstance(retries, int):
-            by_device[fact.pid, fact.data.get("device")].append(retries)
-    return sum(seen[-1] - seen[0] for seen in by_device.values()) if by_device else None
+            by_device[fact.pid, fact.data.get("device")].append(retries - (ooms if isinstance(ooms, int) else 0))
+    return sum(max(0, seen[-1] - seen[0]) for seen in by_device.values()) if by_device else None
 
 
 def _skipped(facts: Sequence[Fact], roles: Roles) -> int | None:

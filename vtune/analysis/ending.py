@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from vtune.domain.effects import Scalar
+from vtune.analysis.memory_ended import no_sign_of_memory, out_of_memory
+from vtune.analysis.root_cause import (
+    SHELLS_OFFSET,
+    SIGBUS,
+    SIGKILL,
+    Failure,
+    Root,
+    failed_thread,
+    root_of,
+    signal_name,
+    signal_of,
+)
+from vtune.analysis.silence import where_it_hangs
+from vtune.domain.events import ProcessStack
 from vtune.domain.experiment import Window
 from vtune.domain.numbers import bytes_
-from vtune.domain.record import Measurement
-from vtune.domain.trial import TrialOutcome, TrialStatus
+from vtune.domain.trial import Passed, RamGuard, TrialOutcome, TrialStatus
 
 # A training that ends by itself after fewer measured steps says too little about a long run.
 ENOUGH_STEPS = 20
 # With this many steps the time cap leaves a usable, if wide, answer: 18 s a step gives ten of them in three minutes.
 PROVISIONAL_STEPS = 5
 
-# Linux's numbers on every architecture that torch runs on; analysis asks no operating system.
-SIGNAL_NAMES = {
-    1: "SIGHUP",
-    2: "SIGINT",
-    4: "SIGILL",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    11: "SIGSEGV",
-    15: "SIGTERM",
-}
-
-OUT_OF_MEMORY = (
-    (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
-    (
-        TrialStatus.OUT_OF_SHM,
-        r"(?i)bus error[^\n]*shared memory"
-        r"|unable to (?:write|allocate|resize|mmap)[^\n]*(?:/dev/shm|shared memory|torch_)",
-    ),
-    (TrialStatus.OUT_OF_RAM, r"(?m)^MemoryError|can't allocate memory|Cannot allocate memory|ArrayMemoryError"),
+# The words of a script that stops itself because its loss is no number any more.
+NO_NUMBER = re.compile(
+    r"(?i)\b(?:loss(?:es)?|grad(?:ient)?s?|grad(?:ient)? norm|weights?|parameters?)\b[^\n]{0,60}"
+    r"\b(?:nans?|inf|infinite|infinity|non-?finite|not finite|diverged)\b"
+    r"|\b(?:nans?|inf|infinite|non-?finite)\b[^\n]{0,40}\b(?:loss(?:es)?|grad(?:ient)?s?|weights?)\b"
+    r"|returned nan values|\btraining (?:has )?diverged"
 )
+# Such words end a training when they are the last ones; further up they are a warning among others.
+LAST_LINES = 3
+BY_OTHERS = {
+    "SIGTERM": "which vtune did not send: a scheduler, a time limit or somebody ended it",
+    "SIGINT": "which vtune did not send: somebody interrupted it",
+    "SIGHUP": "which vtune did not send: its terminal or session was closed",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +60,39 @@ class Seen:
     ram_limit_bytes: int | None = None
     # The fullest device over the VRAM limit, what was used of it, and what the limit is there.
     over_vram: tuple[int, int, int] | None = None
+    # The end of its standard output, where last_words are of standard error.
+    stdout_words: str = ""
+    # The process that steps.
+    leader: int | None = None
+    failures: Sequence[Failure] = ()
+    # Loader workers by pid, with their numbers.
+    workers: Mapping[int, int] = field(default_factory=dict)
+    # Of a trial that fell silent.
+    stacks: Sequence[ProcessStack] = ()
+    # At the last look, and of the machine.
+    ram_available_bytes: int | None = None
+    ram_bytes: int | None = None
+    shm_used_bytes: int | None = None
+    shm_bytes: int | None = None
+    # From this step on, a parameter was `nan` or `inf`.
+    diverged_at_step: int | None = None
+    diverged_to: str | None = None
 
 
 def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
+    status, detail = _status_of(outcome, window, seen)
+    # A rate was measured all the same, but nobody wants a run of this.
+    if seen.diverged_at_step is not None and status in (
+        TrialStatus.COMPLETED,
+        TrialStatus.TOO_SHORT,
+        TrialStatus.CRASHED,
+    ):
+        why = f"a parameter was {seen.diverged_to or 'no number'} after step {seen.diverged_at_step + 1}"
+        return TrialStatus.DIVERGED, f"{why}; {detail}" if detail and status is not TrialStatus.COMPLETED else why
+    return status, detail
+
+
+def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
     match outcome.ended_by:
         case "interrupt":
             return TrialStatus.INTERRUPTED, f"ended by hand after {seen.measured} measured steps"
@@ -69,58 +103,47 @@ def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialS
         case "startup_time":
             return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, f"within {window.startup_time_s:g} s")
         case "hang":
-            return TrialStatus.HUNG, f"no step, batch or backward for a long time after {seen.steps} steps"
+            return TrialStatus.HUNG, _hung(window, seen)
         case "limit":
-            return _over_a_limit(seen)
+            return _over_a_limit(outcome.over, outcome.ram_guard, seen)
         case "lost" | "parent_lost":
             return TrialStatus.INTERRUPTED, "vtune or its supervisor was killed while the trial ran"
         case "itself":
             return _ended_itself(outcome, window, seen)
 
 
-def what_to_do(status: TrialStatus, settings: Mapping[str, Scalar], measured: Measurement) -> tuple[str, ...]:
-    """After a trial that gave no answer."""
-    asked = " ".join(f"--set {name}={str(value).lower()}" for name, value in settings.items())
-    match status:
-        case TrialStatus.NOT_OBSERVED:
-            return (
-                "if it only starts slowly, give it time: --startup-time 30m, --trial-time 10m",
-                "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured",
-            )
-        case TrialStatus.TIMED_OUT:
-            return ("give its steps more time: --trial-time 10m",)
-        case TrialStatus.TOO_SHORT:
-            epoch = measured.effective_settings.get("batch_size")
-            batch = f", or a smaller batch than {epoch}" if epoch is not None else ""
-            return (f"let the training run longer (more epochs{batch}), or ask for fewer steps: --steps 5",)
-        case TrialStatus.INVALID:
-            return (f"{asked} has no effect here: set it in the training itself",)
-        case TrialStatus.CRASHED if asked:
-            return (f"see whether it runs without {asked}: vtune probe",)
-        case TrialStatus.CRASHED:
-            return ("see whether the command runs by itself; stderr.log in the trial's folder has all of its words",)
-        case TrialStatus.OUT_OF_RAM:
-            peak = measured.ram_peak_bytes
-            more = f"--ram-limit {-(-int(peak * 1.25) // 2**20)}MiB or more, " if peak else ""
-            return (f"{more}fewer workers, a smaller prefetch_factor or a smaller batch",)
-        case TrialStatus.OUT_OF_VRAM:
-            return ("a smaller batch, with accumulation where the effective batch has to stay",)
-        case TrialStatus.OUT_OF_SHM:
-            return ("a larger /dev/shm (docker run --shm-size=8g), fewer workers, or a smaller prefetch_factor",)
-        case _:
-            return ()
-
-
-def _over_a_limit(seen: Seen) -> tuple[TrialStatus, str]:
+def _over_a_limit(over: Passed | None, guard: RamGuard | None, seen: Seen) -> tuple[TrialStatus, str]:
     stopped = f"stopped by vtune after {seen.steps} steps"
+    if over is not None:
+        used, most, left = bytes_(over.used_bytes), bytes_(over.limit_bytes), bytes_(over.left_bytes)
+        match over.what:
+            case "ram":
+                return TrialStatus.OUT_OF_RAM, f"{stopped}: {used} of RAM in use, over {_named(guard, most)}"
+            case "kernel":
+                return TrialStatus.OUT_OF_RAM, (
+                    f"ended by the kernel after {seen.steps} steps: its control group passed {_named(guard, most)}"
+                )
+            case "machine":
+                return TrialStatus.OUT_OF_RAM, (
+                    f"{stopped}, before the machine suffers: it had {left} of RAM left, less than its reserve of {most}"
+                )
+            case "shm":
+                return TrialStatus.OUT_OF_SHM, f"{stopped}: /dev/shm had {left} left of {most}"
     ram, limit = seen.ram_peak_bytes, seen.ram_limit_bytes
     over_ram = limit is not None and ram is not None and ram > limit
     if seen.over_vram is not None and not over_ram:
-        index, used, most = seen.over_vram
+        index, in_use, allowed = seen.over_vram
         return TrialStatus.OUT_OF_VRAM, (
-            f"{stopped}: {bytes_(used)} of VRAM in use on GPU {index}, over the limit of {bytes_(most)}"
+            f"{stopped}: {bytes_(in_use)} of VRAM in use on GPU {index}, over the limit of {bytes_(allowed)}"
         )
     return TrialStatus.OUT_OF_RAM, f"{stopped}: {bytes_(ram)} of RAM in use, over the limit of {bytes_(limit)}"
+
+
+def _named(guard: RamGuard | None, most: str) -> str:
+    if guard is None or not guard.is_default:
+        return f"the limit of {most}"
+    less = f" less {bytes_(guard.reserve_bytes)} for everybody else" if guard.reserve_bytes is not None else ""
+    return f"the default limit of {most}: what the machine had left when it started{less}; --ram-limit sets another"
 
 
 def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
@@ -135,33 +158,104 @@ def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
     )
 
 
+def _hung(window: Window, seen: Seen) -> str:
+    said = f"no step, batch or backward for {window.hang_time_s:g} s or more, after {seen.steps} steps"
+    where = where_it_hangs(seen.stacks, seen.leader, seen.workers)
+    thread = failed_thread(seen.last_words)
+    return "; ".join(part for part in (f"{said}: {where}" if where else said, thread) if part)
+
+
 def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
     if outcome.start_error is not None:
         return TrialStatus.CRASHED, f"the command could not be started: {outcome.start_error}"
     if outcome.exit_code != 0 or outcome.signal is not None:
-        how = _how(outcome)
-        for status, pattern in OUT_OF_MEMORY:
-            # The last one: a traceback shows the source before it tells the error.
-            for found in [*re.finditer(pattern, seen.last_words)][-1:]:
-                return status, f"{how} after {seen.steps} steps: {_line_of(seen.last_words, found.start())}"
-        words = _last_line(seen.last_words)
-        return TrialStatus.CRASHED, f"{how} after {seen.steps} steps" + (f": {words}" if words else "")
+        return _failed(outcome, seen)
+    few = seen.measured < min(ENOUGH_STEPS, window.steps)
+    if few and (words := _own_word_of_divergence(None, seen)) is not None:
+        return TrialStatus.DIVERGED, f"the training stopped itself after {seen.steps} steps: {words}"
     if seen.steps == 0:
         return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, "before the training ended by itself with exit code 0")
-    if seen.measured < min(ENOUGH_STEPS, window.steps):
+    if few:
         return TrialStatus.TOO_SHORT, (
             f"the training ended by itself after {seen.steps} steps, {seen.measured} of them measured"
         )
     return TrialStatus.COMPLETED, f"the training ended by itself after {seen.measured} measured steps"
 
 
+def _failed(outcome: TrialOutcome, seen: Seen) -> tuple[TrialStatus, str]:
+    how = f"{_how(outcome)} after {seen.steps} steps"
+    root = root_of(outcome, seen.last_words, seen.failures, seen.workers)
+    memory = out_of_memory(
+        outcome,
+        root,
+        seen.last_words,
+        available_bytes=seen.ram_available_bytes,
+        ram_bytes=seen.ram_bytes,
+        shm_bytes=seen.shm_bytes,
+        shm_used_bytes=seen.shm_used_bytes,
+    )
+    if memory is not None:
+        status, why = memory
+        return status, f"{how}: {why}"
+    words = _own_word_of_divergence(root, seen)
+    if words is not None:
+        return TrialStatus.DIVERGED, f"{how}: {words}"
+    return TrialStatus.CRASHED, _with(how, _why_crashed(outcome, root, seen))
+
+
+def _why_crashed(outcome: TrialOutcome, root: Root, seen: Seen) -> str:
+    own = signal_of(outcome)
+    if root.signal == SIGKILL:
+        # From vtune's own hand it would have been ended_by something else.
+        return no_sign_of_memory(root) + _last_said(root)
+    if root.signal == SIGBUS:
+        who = root.who or "it"
+        return f"{who} met a bus error with room left in /dev/shm: was a file that it maps made shorter meanwhile?"
+    if root.who is None and own is not None and (whose := BY_OTHERS.get(signal_name(own))):
+        return whose + _last_said(root)
+    sentence = root.sentence()
+    if not sentence and not seen.last_words.strip():
+        return "without a word"
+    return sentence
+
+
+def _own_word_of_divergence(root: Root | None, seen: Seen) -> str | None:
+    """The training's own sentence about a loss that is no number."""
+    if root is not None and root.signal is not None:
+        return None
+    if root is not None and root.error and NO_NUMBER.search(root.error):
+        return root.sentence()
+    for words in (seen.last_words, seen.stdout_words):
+        for line in [line.strip() for line in words.splitlines() if line.strip()][-LAST_LINES:]:
+            if NO_NUMBER.search(line):
+                return line[:300]
+    return None
+
+
 def _how(outcome: TrialOutcome) -> str:
-    if outcome.signal is None:
-        return f"the training ended with exit code {outcome.exit_code}"
-    return f"the training was killed by {SIGNAL_NAMES.get(outcome.signal, f'signal {outcome.signal}')}"
+    signum = signal_of(outcome)
+    if outcome.signal is not None:
+        return f"the training was killed by {signal_name(outcome.signal)}"
+    code = f"the training ended with exit code {outcome.exit_code}"
+    if signum is not None:
+        code += f" ({SHELLS_OFFSET} + {signum}: killed by {signal_name(signum)} under a shell)"
+    return code
+
+
+def _last_said(root: Root) -> str:
+    return f"; its last words: {root.error}" if root.who is None and root.error else ""
+
+
+def _with(how: str, why: str) -> str:
+    return f"{how}: {why}" if why else how
 
 
 def _nothing_seen(seen: Seen, when: str) -> str:
+    where = where_it_hangs(seen.stacks, seen.leader, seen.workers)
+    return f"{_what_was_not_seen(seen, when)}{f'; {where}' if where else ''}"
+
+
+def _what_was_not_seen(seen: Seen, when: str) -> str:
     if not seen.hello:
         if seen.pythons == 0:
             return f"no Python process could be instrumented {when}: is it started with -E, -I or -S, or not Python?"
@@ -172,14 +266,3 @@ def _nothing_seen(seen: Seen, when: str) -> str:
     if seen.batches:
         what.append(f"{seen.batches} batches from loaders")
     return f"no optimizer step was seen {when}; seen instead: {' and '.join(what) or 'nothing of a training'}"
-
-
-def _last_line(words: str) -> str:
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
-
-
-def _line_of(words: str, position: int) -> str:
-    begin = words.rfind("\n", 0, position) + 1
-    end = words.find("\n", position)
-    return words[begin : end if end >= 0 else None].strip()[:300]

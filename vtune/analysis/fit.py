@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from vtune.analysis.growth_words import passes_limit
 from vtune.domain.choice import Excess
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.numbers import bytes_, trials_text
@@ -16,11 +17,11 @@ GIB, MIB = 2**30, 2**20
 def excess_of(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) -> tuple[Excess, ...]:
     found = []
     ram = limits.ram.resolve(ram_total_bytes) if limits.ram is not None else None
-    peak = record.measurement.ram_peak_bytes
-    if ram is not None and peak is not None and peak > ram:
-        found.append(Excess(memory="RAM", needs_bytes=peak, limit_bytes=ram))
+    if ram is not None and (over_ram := _ram_excess(record.measurement, ram)) is not None:
+        found.append(over_ram)
     if limits.vram is not None:
-        over = [(need, most) for need, most in _devices(record.measurement, limits.vram) if need > most]
+        devices = _with_validation(_devices(record.measurement, limits.vram), record.measurement)
+        over = [(need, most) for need, most in devices if need > most]
         if over:
             need, most = max(over, key=lambda device: device[0] / device[1])
             found.append(Excess(memory="VRAM", needs_bytes=need, limit_bytes=most))
@@ -32,7 +33,24 @@ def nearest_relaxation(over: Mapping[int, tuple[Excess, ...]]) -> int | None:
     return min(over, key=lambda trial: max(e.needs_bytes / e.limit_bytes for e in over[trial]), default=None)
 
 
+def _ram_excess(measured: Measurement, limit_bytes: int) -> Excess | None:
+    peak, projected = measured.ram_peak_bytes, measured.ram_projected_bytes
+    if projected is not None and projected > limit_bytes and projected > (peak or 0):
+        passes = passes_limit(measured, limit_bytes)
+        when = None if passes is None or (peak or 0) > limit_bytes else passes.text()
+        return Excess(memory="RAM", needs_bytes=projected, limit_bytes=limit_bytes, projected=True, when=when)
+    if peak is not None and peak > limit_bytes:
+        return Excess(memory="RAM", needs_bytes=peak, limit_bytes=limit_bytes)
+    return None
+
+
 def needs_text(excess: Excess) -> str:
+    if excess.projected:
+        when = f", which it passes {excess.when}" if excess.when is not None else ""
+        return (
+            f"would grow to {bytes_(excess.needs_bytes)} of {excess.memory}, the limit is"
+            f" {bytes_(excess.limit_bytes)}{when} ({relaxed(excess)} would let it in)"
+        )
     return (
         f"needs {bytes_(excess.needs_bytes)} of {excess.memory}, the limit is {bytes_(excess.limit_bytes)}"
         f" ({relaxed(excess)} would let it in)"
@@ -71,6 +89,27 @@ def _unknown(memory: str, limit: Limit, records: Sequence[TrialRecord]) -> list[
         return []
     named = trials_text([record.trial for record in records])
     return [f"the {memory} limit of {limit.text} was not judged for {named}: the peak is not known"]
+
+
+def _with_validation(devices: list[tuple[int, int]], measured: Measurement) -> list[tuple[int, int]]:
+    """A validation that took more than the device was seen to hold: the driver is asked once a second. Of several
+    devices it was on the fullest."""
+    if not devices:
+        return []
+    fullest = max(devices)
+    needs = max(fullest[0], measured.vram_validation_peak_bytes or 0)
+    return [(needs, most) if (need, most) == fullest else (need, most) for need, most in devices]
+
+
+def out_of_room(measured: Measurement) -> bool:
+    """What runs now runs at the edge: a batch of another shape, or a neighbour's megabyte, ends it."""
+    return bool(measured.alloc_retries)
+
+
+def room_text(measured: Measurement) -> str:
+    count = measured.alloc_retries or 0
+    times = "time" if count == 1 else "times"
+    return f"its allocator gave memory back {count} {times} after warm-up: it is out of room"
 
 
 def _devices(measured: Measurement, limit: Limit) -> list[tuple[int, int]]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vtune.analysis.advice import Again
 from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
 from vtune.analysis.diagnose import diagnose
-from vtune.analysis.ending import Seen, status_of, what_to_do
+from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
+from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
+from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
+from vtune.analysis.relief import what_to_do
+from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
 from vtune.analysis.tail import pooled
+from vtune.analysis.validation import ended_in_validation, validation_note
 from vtune.analysis.verify import mismatch
+from vtune.analysis.vram_held import held_notes, whose_room
 from vtune.domain.effects import Scalar
-from vtune.domain.events import Fact
+from vtune.domain.events import Fact, ProcessStack
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Diagnosis, Measurement, TrialRecord
@@ -32,6 +39,8 @@ def judge(
     pythons: int,
     backwards: int,
     last_words: str,
+    stdout_words: str = "",
+    stacks: Sequence[ProcessStack] = (),
     window: Window,
     planned: PlannedRun,
     price: Price | None,
@@ -59,6 +68,9 @@ def judge(
             earlier=pooled(earlier, size),
             cores=machine.cores,
         )
+    lost_at, lost_to = (None, None) if ceiling is not None else _no_number(observed)
+    measured = with_guards_peak(replace(measured, diverged_at_step=lost_at), outcome)
+    telemetry = observed.telemetry
     seen = Seen(
         pythons=pythons,
         hello=any(fact.name == "hello" for fact in observed.facts),
@@ -70,14 +82,34 @@ def judge(
         ram_peak_bytes=measured.ram_peak_bytes,
         ram_limit_bytes=ram_limit_bytes,
         over_vram=_over_vram(measured, vram_limit),
+        stdout_words=stdout_words,
+        leader=observed.roles.pid if observed.roles else None,
+        failures=failures_of(observed.facts),
+        workers=worker_slots(observed.facts),
+        stacks=stacks,
+        ram_available_bytes=telemetry[-1].ram_available_bytes if telemetry else None,
+        ram_bytes=machine.ram_bytes,
+        shm_used_bytes=max((one.shm_used_bytes for one in telemetry if one.shm_used_bytes is not None), default=None),
+        shm_bytes=machine.shm_bytes,
+        diverged_at_step=lost_at,
+        diverged_to=lost_to,
     )
     status, detail = status_of(outcome, window, seen)
-    if status is TrialStatus.COMPLETED and observed.roles is not None:
+    died_in_validation = False
+    if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
+        died_in_validation = ended_in_validation(observed.roles)
+        detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
+    if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
     own_notes: tuple[str, ...] = ()
     diagnosis = _diagnosis(status, detail, measured, machine, Again(study=study, settings=spec.settings))
+    diagnosis = replace(
+        diagnosis,
+        why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes)),
+        next=(*diagnosis.next, *growth_advice(measured)),
+    )
     if ceiling is not None and status is not TrialStatus.INVALID:
         found = ended(measured, observed, outcome, status, detail)
         status, detail, measured = found.status, found.detail, found.measured
@@ -95,13 +127,22 @@ def judge(
         notes=(
             *own_notes,
             *_notes(outcome, observed.facts),
+            *guard_notes(outcome),
+            *_thread_note(status, last_words),
             *_batch_note(measured, batch_factor),
+            *_declared_note(machine),
             *_counting_notes(observed),
             *gpu_notes(measured.gpus),
             *([NOT_VALIDATED] if measured.gpus and not gpu_validated else []),
             *_unknown_notes(measured),
             *_unread_gpus_note(measured, machine),
             *_vram_limit_note(measured, vram_limit),
+            *held_notes(observed.facts, measured.gpus, completed=status is TrialStatus.COMPLETED),
+            *(
+                validation_note(measured, asked=window.validation, died_in_it=died_in_validation)
+                if ceiling is None
+                else []
+            ),
         ),
         evidence=_evidence(status, outcome, observed, last_words),
         asked={name: value for name, value in spec.settings.items() if name not in current or current[name] != value},
@@ -116,7 +157,27 @@ def _diagnosis(
         return diagnose(measured, machine, again)
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
-    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, again.settings, measured))
+    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, again.settings, measured, detail))
+
+
+def _no_number(observed: Observed) -> tuple[int | None, str | None]:
+    """The step after which the primary optimizer's parameters were no numbers, unless they became some again (a script
+    that goes back to its last good state)."""
+    roles = observed.roles
+    last = None
+    for fact in observed.facts:
+        own = roles is not None and fact.pid in roles.ranks and fact.data.get("optimizer") == roles.optimizer
+        if fact.name == "finite" and own:
+            last = fact
+    if last is None or last.data.get("finite") or not isinstance(step := last.data.get("step"), int):
+        return None, None
+    return step, str(last.data.get("value"))
+
+
+def _thread_note(status: TrialStatus, last_words: str) -> list[str]:
+    """It ends the thread and nothing else: a training may go on without what it did."""
+    failed = failed_thread(last_words) if status is not TrialStatus.HUNG else None
+    return [f"of the training's own: {failed}"] if failed else []
 
 
 def _over_vram(measured: Measurement, limit: Limit | None) -> tuple[int, int, int] | None:
@@ -145,6 +206,11 @@ def _unknown_notes(measured: Measurement) -> list[str]:
     """A peak that limits are judged by must not be missing without a word; the other reasons stand in the record."""
     because = measured.unknown.get("ram_peak_bytes")
     return [f"the RAM's peak is not known: {because}"] if because else []
+
+
+def _declared_note(machine: Machine) -> list[str]:
+    """What was measured is of the cores that are here: it must not be read as the other machine's."""
+    return [] if machine.declared_cores is None else [f"the number of cores is the experiment's: {machine.cores_text}"]
 
 
 def _unread_gpus_note(measured: Measurement, machine: Machine) -> list[str]:
@@ -219,6 +285,7 @@ def _evidence(status: TrialStatus, outcome: TrialOutcome, observed: Observed, la
         "ended_by": outcome.ended_by,
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
+        **guard_evidence(outcome),
     }
     roles = observed.roles
     if roles is not None and roles.train is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from vtune.analysis.comparable import same_cache, settings_of
-from vtune.analysis.fit import needs_text
+from vtune.analysis.fit import needs_text, out_of_room, room_text
 from vtune.analysis.race import DELTA
 from vtune.domain.choice import Excess, Lost, LostFor, Ratio
 from vtune.domain.numbers import times
@@ -45,6 +45,8 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "no_rate", "no rate could be measured"
     if record.trial in seen.over:
         return "over_limit", "; ".join(needs_text(excess) for excess in seen.over[record.trial])
+    if out_of_room(record.measurement):
+        return "out_of_room", room_text(record.measurement)
     if record.measurement.fed_from_stock:
         return "not_lasting", "its window lived on batches that lay ready before: the rate would not last"
     best, ratio = seen.best, seen.ratios.get(record.trial)

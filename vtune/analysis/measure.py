@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 from vtune.analysis.device import with_device
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import with_gpus
+from vtune.analysis.growth import run_length, with_growth
+from vtune.analysis.growth_disk import with_disk
 from vtune.analysis.host import with_outside
 from vtune.analysis.memory import with_memory
 from vtune.analysis.pauses import Stop, seldom, stops_of
 from vtune.analysis.project import project
+from vtune.analysis.queues import with_queues
 from vtune.analysis.rates import Rated, with_rates, workers_are_seen
 from vtune.analysis.roles import Roles
 from vtune.analysis.storage import with_storage
 from vtune.analysis.tail import with_tail
 from vtune.analysis.twin import REPLICATES
+from vtune.analysis.validation import with_validation
 from vtune.analysis.voxels import with_voxels
 from vtune.analysis.what_if import with_what_if
 from vtune.analysis.window import StepWindow, start_up_steps, step_windows, steps_of_stock
@@ -85,6 +89,7 @@ def measure(
         roles=roles,
         regular=regular,
     )
+    measured = with_validation(measured, roles, observed.facts)
     if roles is None:
         return measured
     measured = replace(
@@ -94,6 +99,7 @@ def measure(
         steps_measured=len(regular),
         ranks=len(roles.ranks),
     )
+    measured = with_queues(measured, roles, observed.facts)
     if not regular:
         return measured
     rated = with_rates(
@@ -111,7 +117,7 @@ def measure(
     if not provisional:
         measured = with_storage(measured, observed.telemetry, observed.loaded, roles, regular)
         measured = _explained(with_voxels(measured, roles, observed.facts), rated, earlier, cores)
-    return project(
+    measured = project(
         measured,
         planned,
         price,
@@ -124,6 +130,13 @@ def measure(
         costs=None if provisional else rated.costs,
         batch_factor=batch_factor,
     )
+    if provisional:
+        return measured
+    length = run_length(measured, planned, batch_factor)
+    measured = with_growth(
+        measured, roles=roles, telemetry=observed.telemetry, facts=observed.facts, regular=regular, length=length
+    )
+    return with_disk(measured, roles, observed.facts, length.epoch)
 
 
 def _explained(measured: Measurement, rated: Rated, earlier: SlowShare | None, cores: float | None) -> Measurement:

@@ -45,7 +45,7 @@ def stops_of(roles: Roles, loaded: Sequence[BatchLoaded], facts: Sequence[Fact])
     ended = {fact.data.get("pass") for fact in own if fact.name == "pass_end"}
     validations = [
         _validation(step, block, roles, ends, saves, passes, ended, loaded)
-        for step, block in _blocks(roles, ends).items()
+        for step, block in validation_blocks(roles, ends).items()
         if step < len(ends)
     ]
     by_step: dict[int, list[_Save]] = defaultdict(list)
@@ -122,7 +122,7 @@ class _Save:
         return cls(bisect_right(ends, begun), begun, begun + seconds)
 
 
-def _blocks(roles: Roles, ends: Sequence[float]) -> dict[int, list[BatchDelivered]]:
+def validation_blocks(roles: Roles, ends: Sequence[float]) -> dict[int, list[BatchDelivered]]:
     """Batches of other loaders, by the step before which they came, where they can be a validation: without gradients,
     or several at once of a loader that most steps do without."""
     rare = {number for loader in roles.others if loader.share < PART_OF_STEPS for number in loader.numbers}

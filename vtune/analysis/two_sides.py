@@ -27,8 +27,8 @@ from vtune.domain.record import TrialRecord
 Verdict = Literal["faster", "slower", "tie", "unknown"]
 Cores = tuple[float | None, float | None]
 
-# Equals are compared far more often than anyone counts, so an interval of 95 %, which leaves 1 out for one pair of equals
-# in twenty, calls too many of them different: launches are told apart by one of 99 %. A race has its own account.
+# An interval of 95 % leaves 1 out for one pair of equals in twenty: too many, where nobody counts how often equals are
+# compared. Launches are told apart by one of 99 %; a race has its own account.
 Z99 = 2.576
 
 
@@ -117,7 +117,13 @@ def _by_race(met: Met, rates: tuple[Rate, Rate]) -> BOverA:
     ratio = met.paired.ratio
     reach = max(_reach(ratio) or 0.0, math.expm1(met.paired.delta))
     return BOverA(
-        ratio=ratio, judged=ratio, verdict=met.paired.called, resolvable=reach, ranked_by=met.ranked_by, rates=rates, met=met
+        ratio=ratio,
+        judged=ratio,
+        verdict=met.paired.called,
+        resolvable=reach,
+        ranked_by=met.ranked_by,
+        rates=rates,
+        met=met,
     )
 
 

@@ -91,8 +91,10 @@ def vram_peak(samples: Sequence[GpuSample], before: GpuSample | None, told: Allo
     by_allocator = None if reserved is None else reserved + (context or 0)
     by_process = max((one.own_bytes for one in samples if one.own_bytes is not None), default=None)
     if by_process is not None:
-        # Both are too small if anything: the driver is asked once a second, the allocator knows of nothing else.
-        if reserved is not None and reserved > by_process:
+        # Both are too small if anything: the driver is asked once a second, the allocator knows of nothing else. What
+        # it held besides is not the context alone where others came meanwhile.
+        own = by_allocator if context is not None and not _others_came(samples, before) else reserved
+        if own is not None and own > by_process:
             return VramPeak(bytes=by_allocator, source=BY_ALLOCATOR_ALONE if context is None else BY_ALLOCATOR)
         return VramPeak(bytes=by_process, source=BY_PROCESS)
     grown = _grown(samples, before)
@@ -108,6 +110,11 @@ def vram_peak(samples: Sequence[GpuSample], before: GpuSample | None, told: Allo
     if reserved is not None:
         return VramPeak(bytes=reserved, source=BY_ALLOCATOR_ALONE)
     return VramPeak(unknown_because="neither the driver nor the training's allocator tells it")
+
+
+def _others_came(samples: Sequence[GpuSample], before: GpuSample | None) -> bool:
+    there = (before.others_bytes if before is not None else None) or 0
+    return any((one.others_bytes or 0) > there for one in samples)
 
 
 def _grown(samples: Sequence[GpuSample], before: GpuSample | None) -> int | None:

@@ -55,7 +55,11 @@ def _as_json(result: KnobsResult, experiment: Experiment | None) -> dict[str, An
             "study": experiment.study if experiment is not None else None,
             "command": workload.command if workload is not None else None,
             "config": workload.config_path if workload is not None else None,
-            "machine": {"cores": result.machine.cores, "ram_bytes": result.machine.ram_bytes},
+            "machine": {
+                "cores": result.machine.cores,
+                "declared_cores": result.machine.declared_cores,
+                "ram_bytes": result.machine.ram_bytes,
+            },
             "knobs": [_knob(view) for view in result.knobs],
         }
     )

@@ -32,6 +32,10 @@ Steps = Annotated[
     ),
 ]
 Precise = Annotated[bool, typer.Option("--precise", help="Measure up to 300 steps.", show_default=False)]
+Validation = Annotated[
+    bool,
+    typer.Option("--validation", help="Wait for a validation, too: to its end, 20 of its batches, or --trial-time."),
+]
 TrialTime = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Cap of one trial, start-up apart (default 3m)."),

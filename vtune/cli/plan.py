@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.domain.effects import Effect, FindCeiling, SetArgument, SetConfigKey, SetDataLoaderOption, SetEnv
+from vtune.domain.effects import (
+    Effect,
+    FindCeiling,
+    LimitVram,
+    SetArgument,
+    SetConfigKey,
+    SetDataLoaderOption,
+    SetEnv,
+)
 from vtune.domain.experiment import Experiment
-from vtune.domain.numbers import money, seconds
+from vtune.domain.numbers import bytes_, money, seconds
 from vtune.journal.files import to_json
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
@@ -116,3 +124,6 @@ def effect_text(effect: Effect) -> str:
             return f"{effect.option} = {to_json(effect.value)} of the training's loader, from inside"
         case FindCeiling():
             return f"one batch fed from memory, doubled for up to {seconds(effect.ladder_s)}"
+        case LimitVram():
+            most = f"{effect.fraction:.0%}" if effect.bytes is None else bytes_(effect.bytes)
+            return f"the training's own allocator is held to {most} of each device"

@@ -31,6 +31,7 @@ class CommandLine:
     sets: tuple[str, ...] = ()
     steps: int | str | None = None
     precise: bool = False
+    validation: bool = False
     trial_time: str | None = None
     startup_time: str | None = None
     vram_limit: str | None = None
@@ -45,6 +46,7 @@ class Overrides:
     settings: dict[str, Scalar] = field(default_factory=dict)
     steps: int | None
     precise: bool
+    validation: bool
     trial_time_s: float | None
     startup_time_s: float | None
     vram: Limit | None
@@ -68,6 +70,7 @@ def read_command_line(typed: CommandLine, problems: list[Problem]) -> Overrides:
         settings=_settings(typed.sets, problems),
         steps=read("--steps", typed.steps, parse_count),
         precise=typed.precise,
+        validation=typed.validation,
         trial_time_s=read("--trial-time", typed.trial_time, parse_duration),
         startup_time_s=read("--startup-time", typed.startup_time, parse_duration),
         vram=read("--vram-limit", typed.vram_limit, parse_limit),

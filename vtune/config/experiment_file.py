@@ -38,8 +38,11 @@ def _section(experiment: Experiment) -> dict[str, Any]:
             "max_steps": window.max_steps,
             "trial_time": duration_text(window.trial_time_s),
             "startup_time": duration_text(window.startup_time_s),
+            "hang_time": duration_text(window.hang_time_s),
+            **({"validation": True} if window.validation else {}),
         },
         "run": _stated(experiment.planned_run),
+        "machine": {} if experiment.declared_cores is None else {"cores": experiment.declared_cores},
         "price": None if experiment.price is None else price_text(experiment.price),
         "allow": experiment.allow.lower(),
         "knobs": {

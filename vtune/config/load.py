@@ -93,6 +93,7 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -
             config_name=workload.config_path.name if workload.config_path else None,
             stated=_stated_run(section, document.path.name),
         ),
+        declared_cores=section.machine.cores if section.machine is not None else None,
         price=asked.price or section.price,
         allow=asked.allow or section.allow or "SAME",
         knobs=_bindings(section),
@@ -249,6 +250,8 @@ def _window(section: WindowSection, asked: Overrides) -> Window:
         narrow=PRECISE_NARROW if asked.precise else default.narrow,
         trial_time_s=asked.trial_time_s or section.trial_time or default.trial_time_s,
         startup_time_s=asked.startup_time_s or section.startup_time or default.startup_time_s,
+        hang_time_s=section.hang_time or default.hang_time_s,
+        validation=asked.validation or bool(section.validation),
     )
 
 

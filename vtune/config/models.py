@@ -64,12 +64,18 @@ class WindowSection(_Strict):
     max_steps: Annotated[int | None, _optional(parse_count)] = None
     trial_time: Annotated[float | None, _optional(parse_duration)] = None
     startup_time: Annotated[float | None, _optional(parse_duration)] = None
+    hang_time: Annotated[float | None, _optional(parse_duration)] = None
+    validation: bool | None = None
 
 
 class RunSection(_Strict):
     epochs: Annotated[int | None, _optional(parse_count)] = None
     iterations_per_epoch: Annotated[int | None, _optional(parse_count)] = None
     samples_per_epoch: Annotated[int | None, _optional(parse_count)] = None
+
+
+class MachineSection(_Strict):
+    cores: Annotated[int | None, _optional(parse_count)] = None
 
 
 class KnobSection(_Strict):
@@ -86,13 +92,19 @@ class VtuneSection(_Strict):
     limits: LimitsSection | None = None
     window: WindowSection | None = None
     run: RunSection | None = None
+    machine: MachineSection | None = None
     price: Annotated[Price | None, _optional(parse_price)] = None
     allow: Annotated[Numerics | None, _optional(parse_allow)] = None
     knobs: dict[str, KnobSection | None] | None = None
     settings: dict[str, Any] | None = None
 
 
-_MODELS: dict[str, type[BaseModel]] = {"limits": LimitsSection, "window": WindowSection, "run": RunSection}
+_MODELS: dict[str, type[BaseModel]] = {
+    "limits": LimitsSection,
+    "window": WindowSection,
+    "run": RunSection,
+    "machine": MachineSection,
+}
 
 
 @dataclass(frozen=True, slots=True)

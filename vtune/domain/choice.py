@@ -18,6 +18,8 @@ LostFor = Literal[
     "not_lasting",
     "too_short",
     "over_limit",
+    # Of the device's memory, limit or not: its allocator lives on what it gives back.
+    "out_of_room",
     "repeated",
     "other_cache",
     "tie",
@@ -49,6 +51,9 @@ class Excess:
     memory: Literal["RAM", "VRAM"]
     needs_bytes: int
     limit_bytes: int
+    # Not seen in the trial: what the planned run would come to, and when it passes the limit, in words.
+    projected: bool = False
+    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,8 @@ class Choice:
     # Of those that are from a race, by how many of its rounds.
     paired_rounds: Mapping[int, int] = field(default_factory=dict)
     over: Mapping[int, tuple[Excess, ...]] = field(default_factory=dict)
+    # Trials that a device has no room for, although they ran.
+    cramped: tuple[int, ...] = ()
     # The trial that a limit rules out and that the smallest relaxation would let in.
     nearest: int | None = None
     # Of the remarks, what other programs on the machine did to the rates: it is a part of every comparison.

@@ -1,7 +1,7 @@
 """What a setting does to a training, as data: stored in spec.json, replayed by launch, printed by reports.
 
 The parent edits the config, the command and the environment before the start; the worker turns loader options inside
-the training, and looks for its ceiling there.
+the training, looks for its ceiling there, and holds it to a limit of its devices' memory.
 """
 
 from __future__ import annotations
@@ -58,4 +58,13 @@ class FindCeiling:
     ram_bytes: int | None = None
 
 
-Effect = SetConfigKey | SetArgument | SetEnv | SetDataLoaderOption | FindCeiling
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitVram:
+    """Hold the training's own allocator to a limit on each device that it opens: bytes, or a share of the device. What
+    is over it dies of torch's error, and not at its neighbours' expense. No setting, and no number changes by it."""
+
+    bytes: int | None = None
+    fraction: float | None = None
+
+
+Effect = SetConfigKey | SetArgument | SetEnv | SetDataLoaderOption | FindCeiling | LimitVram

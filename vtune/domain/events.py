@@ -110,12 +110,43 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StackFrame:
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStack:
+    """Where one process of a silent trial was, just before it was ended."""
+
+    pid: int
+    ppid: int
+    name: str
+    # As in /proc: R running, S waiting, D waiting and deaf to every signal, T stopped.
+    state: str
+    # The kernel's function that it waits in; None where it does not say.
+    waits_in: str | None
+    # Share of a core that it had while it was looked at.
+    busy: float | None
+    # Of the main thread, innermost first; empty where it did not answer.
+    frames: tuple[StackFrame, ...] = ()
+    # Of its other threads.
+    threads: tuple[tuple[StackFrame, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSample:
     pid: int
     ppid: int
     name: str
     rss_bytes: int
     cpu_s: float
+    # Resident and of no file, at each look. Of a forked process that counts what it still shares with its parent: it
+    # does not grow by what is copied on write.
+    anon_bytes: int | None = None
+    # The same, each page divided by those who share it; only at the rarer, dearer readings.
+    own_bytes: int | None = None
     # Ready to run, but waiting for a core (schedstat); None where the kernel does not count it.
     queued_s: float | None = None
     # What read() and its kin were asked for, from wherever it came; None for a process we may not look into.

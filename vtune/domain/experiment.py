@@ -66,8 +66,12 @@ class Window:
     # Narrow enough: half of the interval, as a share of the rate. Two launches differ by 3 % whatever the window says.
     narrow: float = 0.05
     trial_time_s: float = 180.0
+    # The window is not full before a validation was seen: to its end, or as much of it as tells what it takes.
+    validation: bool = False
     # From the start of the process to its first batch or backward; model building and data indexing take minutes.
     startup_time_s: float = 600.0
+    # No event for this long, and for ten times the slowest step so far, is a hang.
+    hang_time_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,8 @@ class Experiment:
     limits: Limits = field(default_factory=Limits)
     window: Window = field(default_factory=Window)
     planned_run: PlannedRun = field(default_factory=PlannedRun)
+    # Of the machine that the experiment stands for, as its file says; None: those that are found here.
+    declared_cores: int | None = None
     price: Price | None = None
     allow: Numerics = "SAME"
     knobs: tuple[KnobBinding, ...] = ()

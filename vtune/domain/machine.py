@@ -33,6 +33,9 @@ class Machine:
     cpu_model: str | None
     # Cores this process may really use: affinity and cgroup quota together.
     cores: float
+    # Those of the machine that an experiment says it stands for (vtune.machine): they decide what is worth trying. How
+    # full the cores are is told of those that are here.
+    declared_cores: float | None = None
     ram_bytes: int | None
     shm_bytes: int | None
     # Names only: part of what tells two machines apart.
@@ -40,3 +43,18 @@ class Machine:
     gpu_driver: str | None = None
     # There is a driver, but it does not work or shows nothing; None without one.
     gpus_unread_because: str | None = None
+
+    @property
+    def cores_to_plan_for(self) -> float:
+        return self.cores if self.declared_cores is None else self.declared_cores
+
+    @property
+    def cores_text(self) -> str:
+        """`12 cores declared (2 here)`: what is only said is never shown as found."""
+        if self.declared_cores is not None:
+            return f"{_cores(self.declared_cores)} declared ({self.cores:g} here)"
+        return _cores(self.cores)
+
+
+def _cores(number: float) -> str:
+    return f"{number:g} core{'' if number == 1 else 's'}"

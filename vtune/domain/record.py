@@ -145,6 +145,39 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RamGrowth:
+    """Memory that grew over the window, and what a long run would come to by it."""
+
+    # Saturating: pages of the data set that forked workers touch. Linear: a leak, until something is shown to end it.
+    kind: Literal["copy_on_write", "leak"]
+    # The main process, or all workers together.
+    who: Literal["main", "workers"]
+    # At the end of the window.
+    bytes_per_step: float
+    bytes_per_step_ci95: tuple[float, float] | None = None
+    # The most that can still come, where there is a most.
+    cap_bytes: int | None = None
+    # Steps after the window for which it goes on: to the run's end, or to the epoch's where its workers end with it.
+    steps: int | None = None
+    # What comes in them: its part of `ram_projected_bytes`.
+    to_come_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationSeen:
+    """The pass without learning of which most was seen."""
+
+    batches: int
+    # As its sampler tells; None where nobody does.
+    of_batches: int | None = None
+    # To its end; or the script itself left it before, and went on with its training.
+    whole: bool = False
+    cut_by_script: bool = False
+    # Else a later batch may be larger, and take more.
+    largest_shape_known: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
     """One device over the window; memory over the whole trial."""
 
@@ -235,7 +268,18 @@ class Measurement:
     restarts_in_rate: bool = False
     samples_per_s_whole_run: float | None = None
     ram_peak_bytes: int | None = None
+    # At the most of the planned run, growth included.
+    ram_projected_bytes: int | None = None
+    ram_projected_ci95: tuple[int, int] | None = None
+    ram_growth: tuple[RamGrowth, ...] = ()
     shm_peak_bytes: int | None = None
+    # Of all tensors in the largest batch that was delivered.
+    batch_bytes: int | None = None
+    # What full queues take of /dev/shm, and of pinned memory where batches are pinned.
+    shm_needed_bytes: int | None = None
+    pinned_bytes: int | None = None
+    # What the run leaves on its disk with each epoch; what is written over and over counts once and not here.
+    disk_bytes_per_epoch: int | None = None
     workers_rss_bytes: tuple[int, ...] = ()
     # The main process first, then the workers in their order.
     processes: tuple[ProcessUse, ...] = ()
@@ -249,7 +293,10 @@ class Measurement:
     # As the training's own allocator counted: the largest of one process on one device.
     vram_allocated_peak_bytes: int | None = None
     vram_reserved_peak_bytes: int | None = None
-    # After the warm-up: an allocator that has to give memory back and ask again is out of room.
+    # Of the largest validation step that was seen, as the training's own allocator counted.
+    vram_validation_peak_bytes: int | None = None
+    validation: ValidationSeen | None = None
+    # After the warm-up, those that helped: an allocator that has to give memory back and ask again is out of room.
     alloc_retries: int | None = None
     # A step on the device's clock, and the time it had nothing to do before it.
     device_step_s: float | None = None
@@ -262,6 +309,8 @@ class Measurement:
     host_fraction: float | None = None
     # Without a device: the share of the time that the training's process is at work outside its model and optimizer.
     outside_fraction: float | None = None
+    # The first step after which a parameter was found not to be a number, at the looks that were taken.
+    diverged_at_step: int | None = None
     # Steps that a gradient scaler left out because of infinities.
     skipped_steps: int | None = None
     # Of the fields here that are null: why, where somebody knows.

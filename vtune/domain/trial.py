@@ -69,6 +69,56 @@ class TrialSpec:
     race: RaceLeg | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGroupEnd:
+    """What the kernel counted in the control group that the trial had for itself."""
+
+    kind: Literal["cgroup v2", "cgroup v1"]
+    # A little above the trial's limit: the wall behind the watchdog. Page cache is pushed out before anybody is killed.
+    limit_bytes: int | None = None
+    # Page cache included.
+    peak_bytes: int | None = None
+    # Processes that the kernel killed for passing the limit.
+    oom_kills: int | None = None
+    # It stood at its limit once: then page cache was taken from it, or somebody was killed.
+    at_limit: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RamGuard:
+    """What watched over the trial's memory, and by which limit."""
+
+    by: Literal["cgroup v2", "cgroup v1", "watchdog"]
+    limit_bytes: int | None = None
+    # Nobody named the limit: it is what the machine had left at the start, without the reserve.
+    is_default: bool = False
+    reserve_bytes: int | None = None
+    # The most of anonymous and shared memory, each page once, that was seen for sure; it knows more than the samples.
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """The limit that ended a trial, and what was seen at that moment."""
+
+    # Its own RAM limit, as the watchdog saw it, or the kernel in the trial's group; the least that the machine has to
+    # have left; room in /dev/shm.
+    what: Literal["ram", "kernel", "machine", "shm"]
+    used_bytes: int | None = None
+    limit_bytes: int | None = None
+    left_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelKill:
+    """A process of the trial that the kernel's log names as killed for memory."""
+
+    pid: int
+    # Of the whole machine, or of a control group.
+    of_group: bool
+    words: str
+
+
 # Why the trial was ended, seen from vtune.
 EndedBy = Literal["itself", "window", "trial_time", "startup_time", "hang", "limit", "interrupt", "parent_lost", "lost"]
 
@@ -86,3 +136,11 @@ class TrialOutcome:
     shm_removed: tuple[str, ...] = ()
     # Why the command could not be started at all, in the operating system's words.
     start_error: str | None = None
+    group: MemoryGroupEnd | None = None
+    # None where nothing watched, or in records that do not say it.
+    ram_guard: RamGuard | None = None
+    # What the supervisor ended it for; limits that vtune's own samples show are not among it.
+    over: Passed | None = None
+    kernel_killed: tuple[KernelKill, ...] = ()
+    # Processes of the whole machine that the kernel killed for memory meanwhile, whosever they were.
+    machine_oom_kills: int | None = None

@@ -53,6 +53,8 @@ def read_trial(
         pythons=files.pythons,
         backwards=len(log.backwards),
         last_words=files.stderr_tail[-LAST_WORDS_CHARS:] or files.stdout_tail[-LAST_WORDS_CHARS:],
+        stdout_words=files.stdout_tail[-LAST_WORDS_CHARS:],
+        stacks=files.stacks,
         window=experiment.window,
         planned=experiment.planned_run,
         price=experiment.price,

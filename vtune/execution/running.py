@@ -26,6 +26,9 @@ class RunningTrial(Protocol):
     def end(self, reason: EndedBy, grace_s: float) -> None:
         """Let it end by itself for so long, then end it; returns at once."""
 
+    def kill(self, reason: EndedBy) -> None:
+        """End it at once; returns at once."""
+
     def close(self, reason: EndedBy) -> None:
         """End it without any grace, whatever does not answer; returns when nothing of it is left."""
 

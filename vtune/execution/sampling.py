@@ -40,8 +40,8 @@ class Sampling:
         self.sample(now_s, with_pss=now_s >= self._pss_due_s)
         self._due_s += SAMPLE_S * (1 + (now_s - self._due_s) // SAMPLE_S)
 
-    def sample(self, now_s: float, with_pss: bool) -> TelemetrySample:
-        taken = self._host.sample(now_s, with_pss)
+    def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
+        taken = self._host.sample(now_s, with_pss, needed=needed)
         taken = replace(taken, gpus=self._devices.take(process.pid for process in taken.processes))
         if with_pss or taken.ram_bytes is not None:
             self._pss_due_s = now_s + PSS_S

@@ -16,6 +16,9 @@ _NAMED_AFTER_PID = re.compile(
     r"(?:sem\.)?(?:torch_|__KMP_REGISTERED_LIB_|pym-|pymp-|loky-|joblib_memmapping_folder_)(\d+)(?:[_-]|$)"
 )
 _DELETED = b" (deleted)"
+_STEPS_OF = re.compile(r"steps-(\d+)\.(?:bin|jsonl)$")
+_WORKERS = re.compile(rb'"worker_pids": \[([^\]]*)\]')
+_MOST_FACTS_BYTES = 16 * 2**20
 
 
 def segments() -> set[str]:
@@ -33,6 +36,25 @@ def claim(candidates: Collection[str], *, users: Iterable[int], namesakes: Colle
     for pid in users:
         claimed |= _used_by(pid).intersection(candidates)
     return claimed
+
+
+def pids_told(folder: str) -> set[int]:
+    """Processes of a trial as its own files name them: a worker that dies at its first batch is seen by no look."""
+    found: set[int] = set()
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return found
+    for name in names:
+        own = _STEPS_OF.match(name)
+        if own is None:
+            continue
+        found.add(int(own[1]))
+        if name.endswith(".jsonl"):
+            with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                for told in _WORKERS.findall(file.read(_MOST_FACTS_BYTES)):
+                    found.update(int(pid) for pid in told.split(b",") if pid.strip().isdigit())
+    return found
 
 
 def remove(names: Collection[str]) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import pooled
+from vtune.analysis.validation import has_seen_validation, validation_seen
+from vtune.domain.events import Fact
 from vtune.domain.experiment import Window
 from vtune.domain.record import Measurement, TrialRecord
 
@@ -34,6 +36,13 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
         return False
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     return width is not None and width <= window.narrow
+
+
+def waits_for_validation(window: Window, roles: Roles | None, facts: Sequence[Fact]) -> bool:
+    """Whatever else was seen."""
+    if not window.validation or roles is None:
+        return False
+    return not has_seen_validation(validation_seen(roles, facts))
 
 
 def known_elsewhere(earlier: Sequence[TrialRecord], roles: Roles | None) -> SlowShare:

@@ -22,7 +22,19 @@ import time
 from collections.abc import Mapping
 
 from vtune.execution import shm
-from vtune.execution.process_tree import TOKEN_VARIABLE, Process, kill_all, process_of, send, trial_processes
+from vtune.execution.memory_group import MemoryGroup
+from vtune.execution.process_tree import (
+    TOKEN_VARIABLE,
+    Process,
+    descendants,
+    kill_all,
+    process_of,
+    processes,
+    send,
+    trial_processes,
+)
+from vtune.execution.watchdog import Watchdog
+from vtune.execution.watchdog_reading import TreeReading
 
 # Type checkers take any constant of this name for true; importing the real one would load typing, 2 ms.
 TYPE_CHECKING = False
@@ -38,6 +50,8 @@ TMP_PREFIX = "vt-"
 _LOOK_S = 1.0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+# What a process writes that could not join the trial's memory group, before it becomes the training all the same.
+_NOT_JOINED = b"\1"
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from vtune.execution.supervisor import main; main()"
 
 
@@ -88,6 +102,11 @@ class Supervisor:
         self._leave_at_s = float("inf")
         self._at_once = False
         self._orders = b""
+        self._limits = _read_limits(folder)
+        place = self._limits.get("group")
+        self._group = MemoryGroup(place["kind"], place["parent"], self._token) if place else None
+        self._watchdog: Watchdog | None = None
+        self._over: dict[str, Any] | None = None
         self._prctl = ctypes.CDLL(None).prctl
         # Orphans of the training come to this process, however often they forked and whatever session they chose.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -101,7 +120,9 @@ class Supervisor:
     def run(self) -> None:
         started_s = time.monotonic()
         self._write_state(started_s)
-        start_error = self._start()
+        if self._group is not None and not self._group.make(self._limits.get("wall_bytes")):
+            self._group = None
+        start_error = self._start_watched(started_s)
         self._write_state(started_s)
         stragglers = 0
         if start_error is None:
@@ -109,8 +130,14 @@ class Supervisor:
                 os.write(1, f"started {self._leader}\n".encode())
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
+        self._pids_seen |= shm.pids_told(self._folder)
+        self._claim_segments([])
         removed = shm.remove(self._shm_ours)
         remove_tmpdir(self._tmpdir)
+        group = None
+        if self._group is not None:
+            group = self._group.end()
+            self._group.remove()
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         outcome = {
             "ended_by": self._ended_by or "itself",
@@ -120,8 +147,11 @@ class Supervisor:
             "stragglers": stragglers,
             "shm_removed": removed,
             "start_error": start_error,
+            "group": group,
+            "ram_guard": self._ram_guard(),
+            "over": self._over,
         }
-        self._write("outcome.json", outcome)
+        self._write("outcome.json", outcome, synced=True)
 
     def kill(self) -> None:
         kill_all(self._tree, lambda: self._turn(time.monotonic() + 0.02))
@@ -152,6 +182,42 @@ class Supervisor:
             stragglers.update(process.pid for process in tree)
         return tree
 
+    # --- memory ---
+
+    def _start_watched(self, started_s: float) -> str | None:
+        reading = None
+        if self._limits:
+            with contextlib.suppress(OSError):  # no /proc/meminfo: nothing can be watched
+                reading = TreeReading()
+        start_error = self._start()
+        if reading is not None and start_error is None:
+            self._watchdog = Watchdog(self._limits, self._group, self._pids_below, reading=reading, now_s=started_s)
+        return start_error
+
+    def _pids_below(self) -> list[int]:
+        return [*descendants([os.getpid()], processes())]
+
+    def _watch_memory(self) -> None:
+        if self._watchdog is None or self._at_once or self._childless or time.monotonic() < self._watchdog.due_s:
+            return
+        self._over = self._watchdog.look(time.monotonic())
+        if self._over is not None:
+            # It must not grow while its segments are looked for: the dead do not tell, and the living fill memory.
+            for process in descendants([os.getpid()], processes()).values():
+                send(process, signal.SIGSTOP)
+            self._end_at_once("limit")
+
+    def _ram_guard(self) -> dict[str, Any] | None:
+        if self._watchdog is None:
+            return None
+        return {
+            "limit_bytes": self._limits.get("ram_bytes"),
+            "is_default": self._limits.get("ram_is_default", False),
+            "reserve_bytes": self._limits.get("reserve_bytes"),
+            "by": "watchdog" if self._group is None else self._group.kind,
+            "peak_bytes": self._watchdog.peak_bytes,
+        }
+
     # --- the training ---
 
     def _start(self) -> str | None:
@@ -164,6 +230,10 @@ class Supervisor:
         os.close(report)
         with os.fdopen(error, "rb") as file:
             words = file.read()
+        if words.startswith(_NOT_JOINED) and self._group is not None:
+            self._group.remove()
+            self._group = None
+            words = words[len(_NOT_JOINED) :]
         if words:
             os.waitpid(leader, 0)
             return words.decode("utf-8", errors="replace")
@@ -186,6 +256,11 @@ class Supervisor:
             # When memory runs out, the kernel shall take the trial and not vtune.
             with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
                 file.write("1000")
+            if self._group is not None:
+                try:
+                    self._group.join()
+                except OSError:
+                    os.write(report, _NOT_JOINED)
             what = os.devnull
             os.dup2(os.open(what, os.O_RDONLY), 0)
             for descriptor, name in ((1, "stdout.log"), (2, "stderr.log")):
@@ -260,7 +335,8 @@ class Supervisor:
 
     def _turn(self, until_s: float) -> None:
         """Wait for something to happen, not longer than a look at the segments is due, and take it in."""
-        wait_s = max(0.0, min(until_s - time.monotonic(), _LOOK_S))
+        memory_due_s = self._watchdog.due_s if self._watchdog is not None and not self._at_once else until_s
+        wait_s = max(0.0, min(min(until_s, memory_due_s) - time.monotonic(), _LOOK_S))
         ready = {descriptor for descriptor, _ in self._events.poll(int(wait_s * 1000) + 1)}
         if self._wakeup in ready:
             with contextlib.suppress(BlockingIOError):
@@ -271,6 +347,7 @@ class Supervisor:
         if self._vtune is not None and self._vtune in ready:
             self._events.unregister(self._vtune)
             self._end_at_once("parent_lost")
+        self._watch_memory()
 
     def _reap(self) -> None:
         while True:
@@ -339,6 +416,7 @@ class Supervisor:
             "supervisor_started_ticks": me.started_ticks if me else None,
             "leader_pid": self._leader,
             "tmpdir": self._tmpdir,
+            "group": self._group.path if self._group is not None else None,
             "started_s": started_s,
             "boot_id": boot_id(),
             "shm_before": sorted(self._shm_before),
@@ -346,12 +424,27 @@ class Supervisor:
         }
         self._write("supervisor.json", state)
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+    def _write(self, name: str, content: Mapping[str, Any], *, synced: bool = False) -> None:
+        """`synced`: also after a power cut it is the old file or the new one; the start has no time for it."""
         beside = os.path.join(self._folder, f".{name}.{os.getpid()}.tmp")
         with open(beside, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)
             file.write("\n")
+            if synced:
+                file.flush()
+                with contextlib.suppress(OSError):
+                    os.fsync(file.fileno())
         os.replace(beside, os.path.join(self._folder, name))
+
+
+def _read_limits(folder: str) -> dict[str, Any]:
+    """Empty where nobody set any."""
+    try:
+        with open(os.path.join(folder, "limits.json"), encoding="utf-8") as file:
+            limits: dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return limits
 
 
 def boot_id() -> str:

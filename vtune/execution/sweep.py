@@ -10,6 +10,7 @@ from typing import Any
 
 from vtune.domain.trial import TrialOutcome
 from vtune.execution import shm
+from vtune.execution.memory_group import remove_group
 from vtune.execution.process_tree import Process, kill_all, process_of, trial_processes
 from vtune.execution.supervisor import STRAGGLER_GRACE_S, boot_id, remove_tmpdir
 from vtune.journal.files import dump_json
@@ -45,9 +46,11 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
         while (stopped := living()) and time.monotonic() < give_up_s:
             ours |= _segments_of(stopped, known, leader, state)
             time.sleep(0.05)
-        ours |= _segments_of(stopped, known, leader, state)
+        ours |= _segments_of(stopped, known, leader, {**state, "pids_told": shm.pids_told(str(folder))})
         kill_all(living, lambda: time.sleep(0.02))
         removed = shm.remove(ours)
+        if state.get("group"):
+            remove_group(state["group"])
     if "tmpdir" in state:
         remove_tmpdir(state["tmpdir"])
     outcome = TrialOutcome(
@@ -97,7 +100,8 @@ def _segments_of(
     if "shm_before" not in state:  # nothing is known to be new, so nothing is ours
         return set()
     new = shm.segments() - set(state["shm_before"])
-    return shm.claim(new, users=[process.pid for process in living], namesakes={*known, *leader})
+    namesakes = {*known, *leader, *state.get("pids_told", ())}
+    return shm.claim(new, users=[process.pid for process in living], namesakes=namesakes)
 
 
 def _seconds(paths: TrialPaths) -> float:

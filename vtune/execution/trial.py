@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +13,20 @@ from typing import Literal
 
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
+from vtune.analysis.growth_copies import worth_reading
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import Roles, find_roles
+from vtune.domain.events import Fact
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
+from vtune.execution.evidence import KernelWitness
+from vtune.execution.evidence_stacks import take_stacks
+from vtune.execution.ram_limits import ram_limits
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere, waits_for_validation
 from vtune.files import write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
@@ -46,9 +53,12 @@ LEAST_GRACE_S = 10.0
 INTERRUPT_GRACE_S = 5.0
 # What the supervisor takes beyond the grace: SIGTERM, three seconds, SIGKILL, reaping.
 SUPERVISOR_PATIENCE_S = 15.0
-# No event for this long, and for this many times the slowest step so far, is a hang.
-HANG_S = 120.0
+# A hang is as long as the window says, and at least this many times the slowest step so far.
 HANG_STEPS = 10.0
+# Of several that are told to end, the training may be heard to have ended before vtune hears that it shall: job
+# schedulers and terminals signal all at once.
+TOLD_TO_END = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+OUR_TURN_S = 0.5
 # A search for the ceiling that has not begun by then does not meet its loader.
 CEILING_STEPS, CEILING_S = 100, 60.0
 
@@ -77,7 +87,9 @@ def run_trial(
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
     dump_json(folder.spec, spec_to_json(spec))
+    dump_json(folder.limits, ram_limits(watch.ram_limit_bytes))
     with (
+        KernelWitness() as kernel,
         GpuSampler() as devices,  # first: what the devices hold now is not the trial's
         starter.start(spec, folder.root) as trial,
         open(folder.telemetry, "ab", buffering=0) as telemetry,
@@ -86,12 +98,27 @@ def run_trial(
         sampling = Sampling(folder, trial, devices, telemetry, started_s)
         observer = _Observer(spec, folder, watch, trial, sampling, started_s)
         try:
-            return _follow(trial, observer, notify)
+            outcome = _follow(trial, observer, notify)
+            if outcome.ended_by == "itself" and outcome.signal in TOLD_TO_END:
+                time.sleep(OUR_TURN_S)
         except KeyboardInterrupt:
             # The first Ctrl-C keeps what was measured; a second one leaves through the engine's own cleaning up.
             observer.ask_to_end("interrupt", grace_s=INTERRUPT_GRACE_S)
             # Also when the window was full and the training was ending already: whoever pressed it wants all to end.
-            return replace(_follow(trial, observer, notify), ended_by="interrupt")
+            outcome = replace(_follow(trial, observer, notify), ended_by="interrupt")
+        return _with_kernels_words(outcome, kernel, observer.pids_seen(), folder)
+
+
+def _with_kernels_words(
+    outcome: TrialOutcome, kernel: KernelWitness, pids: set[int], folder: TrialPaths
+) -> TrialOutcome:
+    killed, anywhere = kernel.kills_of(pids), kernel.kills_of_machine()
+    if not killed and not anywhere:
+        return outcome
+    outcome = replace(outcome, kernel_killed=killed, machine_oom_kills=anywhere)
+    with contextlib.suppress(OSError):
+        dump_json(folder.outcome, outcome)
+    return outcome
 
 
 def _follow(trial: RunningTrial, observer: _Observer, notify: Callable[[TuningEvent], None]) -> TrialOutcome:
@@ -134,6 +161,7 @@ class _Observer:
         self._overdue_s = math.inf
         self._log = StepLog(folder)
         self._vram_due_s = started_s
+        self._copies_read = 0
         self._roles: Roles | None = None
         self._measured = 0
         self._first_sign_s: float | None = None
@@ -156,6 +184,15 @@ class _Observer:
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
+        self._read_copies(now, recent)
+
+    def _read_copies(self, now: float, passes: Sequence[Fact]) -> None:
+        """Growth by copies on write shows in the dear readings alone: one after the start-up, one halfway, and the one
+        at the window's end."""
+        if self._copies_read < 2 and self._measured >= self._copies_read * self._watch.window.steps / 2 + 1:
+            self._copies_read += 1
+            if worth_reading(passes):
+                self._sampling.sample(now, with_pss=True, needed=True)
 
     def reason_to_end(self, now: float) -> EndedBy | None:
         if self.ending != "itself":
@@ -169,7 +206,7 @@ class _Observer:
             return "window"
         if now - self._first_sign_s > window.trial_time_s:
             return "trial_time"
-        if now - self._last_event_s > max(HANG_S, HANG_STEPS * self._slowest_step_s()):
+        if now - self._last_event_s > max(window.hang_time_s, HANG_STEPS * self._slowest_step_s()):
             return "hang"
         return None
 
@@ -186,9 +223,11 @@ class _Observer:
 
     def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
         self.ending = reason
+        if reason in ("hang", "startup_time") or (reason == "trial_time" and self._roles is None):
+            take_stacks(self._folder, self._trial.pids(), self._log.facts_named("stacks"))
         if reason == "window":
             # The tree is still whole: its memory is read once more.
-            self._sampling.sample(time.monotonic(), with_pss=True)
+            self._sampling.sample(time.monotonic(), with_pss=True, needed=True)
         if grace_s is None:
             grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
         if self._roles is None:
@@ -198,10 +237,19 @@ class _Observer:
         except OSError:
             grace_s = 0.0  # a full disk: it cannot be told, so it is ended from outside
         self._overdue_s = time.monotonic() + grace_s + SUPERVISOR_PATIENCE_S
-        self._trial.end(reason, grace_s)
+        if reason == "limit":
+            # No grace: what it takes meanwhile is the machine's, and what was measured is in its files already.
+            self._trial.kill(reason)
+        else:
+            self._trial.end(reason, grace_s)
 
     def overdue(self, now: float) -> bool:
         return now > self._overdue_s
+
+    def pids_seen(self) -> set[int]:
+        sampled = {process.pid for sample in self._sampling.samples for process in sample.processes}
+        passes = {pid for fact in self._log.facts_named("pass") for pid in fact.data.get("worker_pids") or ()}
+        return sampled | passes | {fact.pid for fact in self._log.facts}
 
     def look_once_more(self) -> None:
         """After the end: what is still used of /dev/shm was never the trial's."""
@@ -246,7 +294,11 @@ class _Observer:
             return self._ceiling_is_found()
         if self._measured < window.steps:
             return False
-        if self._measured >= window.max_steps or self._watch.scout:
+        if self._watch.scout:
+            return True
+        if waits_for_validation(window, self._roles, self._log.facts):
+            return False
+        if self._measured >= window.max_steps:
             return True
         if self._measured < self._estimated_at + STEPS_BETWEEN and self._estimated_at >= window.steps:
             return False

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+
+from vtune.domain.experiment import PlannedRun
+from vtune.domain.numbers import bytes_
+from vtune.domain.record import Measurement
 
 # A look at a training's folder must not become a walk over a data set.
 MOST_ENTRIES = 20_000
 SHOWN = 8
+# Of a run of unknown length: a disk that is full by then is worth a word.
+FEW_EPOCHS = 100
 NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache"))
 
 Files = dict[str, tuple[int, int]]
@@ -49,6 +56,25 @@ def written_notes(folder: Path, before: Files, after: Files) -> list[str]:
     if new:
         notes.append(f"new in {folder} since the trial: {_some(new)}")
     return notes
+
+
+def disk_note(measured: Measurement, planned: PlannedRun, folder: Path) -> list[str]:
+    """Of checkpoints that stay; of a run whose number of epochs is not known, when the disk is full."""
+    each = measured.disk_bytes_per_epoch
+    if not each:
+        return []
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return []
+    whole = each * planned.epochs if planned.epochs else None
+    if (each * FEW_EPOCHS if whole is None else whole) < free:
+        return []
+    run = f", {bytes_(whole)} in the run" if whole is not None else ""
+    return [
+        f"checkpoints leave {bytes_(each)} an epoch{run}: the disk of {folder} has {bytes_(free)} free, and is full"
+        f" after {max(0, int(free // each))} epochs"
+    ]
 
 
 def _some(names: list[str]) -> str:

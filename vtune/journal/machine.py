@@ -12,7 +12,7 @@ from vtune.domain.machine import Machine
 from vtune.journal.sound import is_sound
 
 # What a rate depends on. A driver's update is no other machine, but it is another measurement.
-TOLD_BY = ("host", "cpu_model", "cores", "gpus", "gpu_driver")
+TOLD_BY = ("host", "cpu_model", "cores", "declared_cores", "gpus", "gpu_driver")
 
 
 def read_machine(path: Path) -> Machine | None:

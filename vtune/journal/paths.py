@@ -16,6 +16,10 @@ class TrialPaths:
         return self.root / "spec.json"
 
     @property
+    def limits(self) -> Path:
+        return self.root / "limits.json"
+
+    @property
     def stop(self) -> Path:
         return self.root / "stop"
 
@@ -38,6 +42,14 @@ class TrialPaths:
     @property
     def outcome(self) -> Path:
         return self.root / "outcome.json"
+
+    @property
+    def stacks_text(self) -> Path:
+        return self.root / "stacks.txt"
+
+    @property
+    def stacks(self) -> Path:
+        return self.root / "stacks.json"
 
     @property
     def output(self) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtune.domain.record import (
@@ -14,12 +14,14 @@ from vtune.domain.record import (
     Pause,
     ProcessUse,
     Projection,
+    RamGrowth,
     Rung,
     StageTime,
     StepTimes,
     Tail,
     TrainingCost,
     TrialRecord,
+    ValidationSeen,
     WhatIf,
     WorkerCost,
 )
@@ -48,7 +50,6 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
         "seconds": record.seconds,
     }
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
-    flat["ram_projected_bytes"] = None
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
     flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
     plain: dict[str, Any] = to_json(flat)
@@ -59,8 +60,7 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
     measured = _known(Measurement, item)
     if measured.get("step_time_s"):
         measured["step_time_s"] = _made(StepTimes, measured["step_time_s"])
-    if measured.get("samples_per_s_ci95"):
-        measured["samples_per_s_ci95"] = tuple(measured["samples_per_s_ci95"])
+    measured["samples_per_s_ci95"] = _pair(measured.get("samples_per_s_ci95"))
     if cost := measured.get("worker_cost"):
         measured["worker_cost"] = _made(WorkerCost, {**cost, "slow": tuple(cost.get("slow") or ())})
     if measured.get("training_cost"):
@@ -72,10 +72,17 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["ceiling"] = _made(Ceiling, {**ceiling, "ladder": ladder})
     for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse), ("pauses", Pause)):
         measured[name] = tuple(_made(kind, one) for one in measured.get(name) or ())
+    if measured.get("validation"):
+        measured["validation"] = _made(ValidationSeen, measured["validation"])
     measured["what_if"] = tuple(
         _made(WhatIf, {**one, "setting": tuple(one["setting"]) if one.get("setting") else None})
         for one in measured.get("what_if") or ()
     )
+    measured["ram_growth"] = tuple(
+        _made(RamGrowth, {**one, "bytes_per_step_ci95": _pair(one.get("bytes_per_step_ci95"))})
+        for one in measured.get("ram_growth") or ()
+    )
+    measured["ram_projected_ci95"] = _pair(measured.get("ram_projected_ci95"))
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
     measured["projected"] = _made(Projection, measured.get("projected") or {})
     return TrialRecord(
@@ -103,6 +110,10 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
 
 def _made(kind: type[Any], item: Mapping[str, Any]) -> Any:
     return kind(**_known(kind, item))
+
+
+def _pair(values: Sequence[Any] | None) -> Any:
+    return tuple(values) if values else None
 
 
 def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,13 @@ def _check_machine(paths: StudyPaths, machine: Machine) -> None:
     except (OSError, ValueError):
         dump_json(paths.machine, machine)
         return
-    here = {"host": machine.host, "cpu_model": machine.cpu_model, "cores": machine.cores, "gpus": list(machine.gpus)}
+    here = {
+        "host": machine.host,
+        "cpu_model": machine.cpu_model,
+        "cores": machine.cores,
+        "declared_cores": machine.declared_cores,
+        "gpus": list(machine.gpus),
+    }
     there = {key: known.get(key) for key in here}
     if here != there:
         changed = ", ".join(f"{key} was {there[key]}, is {here[key]}" for key in here if here[key] != there[key])

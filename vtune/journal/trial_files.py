@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.domain.events import GpuSample, ProcessSample, TelemetrySample
+from vtune.domain.events import GpuSample, ProcessSample, ProcessStack, StackFrame, TelemetrySample
 from vtune.domain.machine import Gpu
-from vtune.domain.trial import TrialOutcome
+from vtune.domain.trial import KernelKill, MemoryGroupEnd, Passed, RamGuard, TrialOutcome
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
@@ -29,6 +29,8 @@ class TrialFiles:
     pythons: int
     stdout_tail: str
     stderr_tail: str
+    # Where its processes were when it had been silent for too long.
+    stacks: tuple[ProcessStack, ...] = ()
 
 
 def read_trial_files(folder: TrialPaths) -> TrialFiles:
@@ -43,6 +45,7 @@ def read_trial_files(folder: TrialPaths) -> TrialFiles:
         pythons=len(complete_lines(_bytes_of(folder.pythons))),
         stdout_tail=_tail(folder.stdout),
         stderr_tail=_tail(folder.stderr),
+        stacks=_stacks(folder.stacks),
     )
 
 
@@ -61,7 +64,17 @@ def read_telemetry(path: Path) -> tuple[TelemetrySample, ...]:
 def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
     try:
         item = json.loads(folder.outcome.read_text(encoding="utf-8"))
-        return TrialOutcome(**{**item, "shm_removed": tuple(item.get("shm_removed", ()))})
+        group, killed = item.get("group"), item.get("kernel_killed", ())
+        return TrialOutcome(
+            **{
+                **item,
+                "shm_removed": tuple(item.get("shm_removed", ())),
+                "group": MemoryGroupEnd(**group) if group else None,
+                "ram_guard": RamGuard(**guard) if (guard := item.get("ram_guard")) else None,
+                "over": Passed(**over) if (over := item.get("over")) else None,
+                "kernel_killed": tuple(KernelKill(**one) for one in killed),
+            }
+        )
     except (OSError, ValueError, TypeError):
         return None
 
@@ -78,6 +91,26 @@ def _gpus(path: Path) -> tuple[Gpu, ...]:
     try:
         return tuple(Gpu(**item) for item in json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
+        return ()
+
+
+def _stacks(path: Path) -> tuple[ProcessStack, ...]:
+    def frames(items: list[dict[str, Any]]) -> tuple[StackFrame, ...]:
+        return tuple(StackFrame(**item) for item in items)
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(
+            ProcessStack(
+                **{
+                    **item,
+                    "frames": frames(item["frames"]),
+                    "threads": tuple(frames(thread) for thread in item["threads"]),
+                }
+            )
+            for item in found
+        )
+    except (OSError, ValueError, TypeError, KeyError):
         return ()
 
 

@@ -11,6 +11,7 @@ from typing import assert_never
 from vtune.domain.effects import (
     Effect,
     FindCeiling,
+    LimitVram,
     Scalar,
     SetArgument,
     SetConfigKey,
@@ -37,6 +38,12 @@ def needs_scout(settings: Mapping[str, Scalar], experiment: Experiment) -> bool:
 def effects_of(settings: Mapping[str, Scalar], experiment: Experiment, train_loader: str | None) -> tuple[Effect, ...]:
     check_settings(settings, workers_now=current_settings(experiment).get("workers"))
     return tuple(_effect(knob_named(name), value, experiment, train_loader) for name, value in settings.items())
+
+
+def limits_of(experiment: Experiment) -> tuple[LimitVram, ...]:
+    """Held inside of the training; that of RAM is held from outside."""
+    limit = experiment.limits.vram
+    return () if limit is None else (LimitVram(bytes=limit.bytes, fraction=limit.fraction),)
 
 
 def check_reachable(knob: Knob, experiment: Experiment) -> None:
@@ -85,7 +92,7 @@ def changes_of(effects: Iterable[Effect]) -> Changes:
                 changes.command[effect.position] = effect.word
             case SetEnv():
                 changes.env[effect.name] = effect.value
-            case SetDataLoaderOption() | FindCeiling():
+            case SetDataLoaderOption() | FindCeiling() | LimitVram():
                 pass  # the worker's, inside the training
             case _:
                 assert_never(effect)
@@ -141,7 +148,7 @@ def plan_trial(
         origin=proposal.origin,
         reason=proposal.reason,
         settings=dict(proposal.settings),
-        effects=effects if ceiling is None else (*effects, ceiling),
+        effects=(*effects, *([ceiling] if ceiling is not None else []), *limits_of(experiment)),
         command=fill_placeholders(turned, config=config),
         cwd=str(workload.cwd),
         env={**(env or {}), **workload.env, **changes_of(effects).env},

@@ -44,7 +44,8 @@ def values_of(
         return (False, True)
     values: set[int] = set()
     if knob is WORKERS:
-        values = _workers(machine.cores / ranks_of(experiment.workload.command if experiment is not None else ()))
+        command = experiment.workload.command if experiment is not None else ()
+        values = _workers(machine.cores_to_plan_for / ranks_of(command))
     elif knob is PREFETCH_FACTOR:
         values = set(PREFETCH)
     elif knob is BATCH_SIZE:

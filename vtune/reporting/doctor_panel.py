@@ -111,7 +111,9 @@ def _memory(survey: Survey) -> str:
     memory = survey.memory
     group = memory.group_limit_bytes
     limit = f", the control group's limit; the machine has {bytes_(memory.machine_bytes)}" if group is not None else ""
-    return f"{bytes_(memory.usable_bytes)}{limit} · {bytes_(memory.available_bytes)} available now"
+    by = f" and a {survey.kernel.memory_group} of the trial's own" if survey.kernel.memory_group_writable else ""
+    enforced = f"a limit is enforced by watching{by}"
+    return f"{bytes_(memory.usable_bytes)}{limit} · {bytes_(memory.available_bytes)} available now · {enforced}"
 
 
 def _shm(survey: Survey) -> str:

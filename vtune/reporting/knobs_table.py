@@ -47,9 +47,8 @@ class _Indented:
 
 
 def _head(machine: Machine, experiment: Experiment | None) -> list[str]:
-    cores = f"{machine.cores:g} core{'' if machine.cores == 1 else 's'}"
     memory = f", {bytes_(machine.ram_bytes)} of memory" if machine.ram_bytes is not None else ""
-    here = f"on this machine ({cores}{memory})"
+    here = f"on this machine ({machine.cores_text}{memory})"
     if experiment is None:
         return [f"knobs {here}; {FOR_YOURS}"]
     return [

@@ -115,6 +115,7 @@ def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
             ("VRAM peak", lambda record: _or_empty(record.measurement.vram_peak_bytes, bytes_)),
             ("VRAM allocated", lambda record: _or_empty(record.measurement.vram_allocated_peak_bytes, bytes_)),
             ("VRAM reserved", lambda record: _or_empty(record.measurement.vram_reserved_peak_bytes, bytes_)),
+            ("in validation", lambda record: _or_empty(record.measurement.vram_validation_peak_bytes, bytes_)),
             ("GPU busy", lambda record: _or_empty(_gpu_busy(record.measurement), lambda value: f"{value:.0f} %")),
         ]
     return columns
@@ -148,7 +149,7 @@ def _failures(found: Sequence[Failure]) -> list[str]:
 def _measured_on(report: StudyReport) -> Iterable[str]:
     machine = report.machine
     if machine is not None:
-        facts = [f"{machine.cores:g} cores", *([machine.cpu_model] if machine.cpu_model else [])]
+        facts = [machine.cores_text, *([machine.cpu_model] if machine.cpu_model else [])]
         facts += [f"{bytes_(machine.ram_bytes)} of RAM"] if machine.ram_bytes is not None else []
         yield f"measured on {', '.join([*facts, *machine.gpus])}"
     asked = [f"{name} {limit.text}" for name, limit in _limits(report) if limit is not None]

@@ -15,6 +15,7 @@ from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
+from vtune.reporting.vram_rows import vram_rows
 from vtune.reporting.words import settings_cell
 
 BAR_CELLS = 24
@@ -84,13 +85,26 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         _add_projection(table, measured, price)
     for gpu in measured.gpus:
         table.add_row(f"GPU {gpu.index}", _gpu(gpu))
+    for number, line in enumerate(vram_rows(measured)):
+        table.add_row("" if number else "VRAM", line)
     if measured.ram_peak_bytes is not None:
         workers = measured.workers_rss_bytes
-        table.add_row("RAM", f"{bytes_(measured.ram_peak_bytes)} at its peak, shared pages counted once")
+        peak = f"{bytes_(measured.ram_peak_bytes)} at its peak, shared pages counted once"
+        table.add_row("RAM", peak + _to_come(measured))
         if workers:
             each = ", ".join(bytes_(w) for w in workers[:8]) + (" …" if len(workers) > 8 else "")
             table.add_row("", f"{each} resident in each loader worker, shared pages included")
     return table
+
+
+def _to_come(measured: Measurement) -> str:
+    if not measured.ram_growth:
+        return ""
+    projected, interval = measured.ram_projected_bytes, measured.ram_projected_ci95
+    if projected is None:
+        return "; what a run comes to is not known"
+    spread = f" ({bytes_(interval[0])} to {bytes_(interval[1])})" if interval is not None else ""
+    return f"; {bytes_(projected)}{spread} in the planned run"
 
 
 def _add_projection(table: Table, measured: Measurement, price: Price | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import same_cache, settings_of
-from vtune.analysis.fit import needs_text, relaxed
+from vtune.analysis.fit import needs_text, relaxed, room_text
 from vtune.analysis.lost import steps_text
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.numbers import rate, times, trials_text
@@ -27,6 +27,8 @@ OVER: Mapping[RankedBy, str] = {
     "samples_per_s": "",
 }
 
+# Why what looks faster does not win.
+EXCUSED = ("over_limit", "out_of_room", "other_cache", "not_lasting", "too_short")
 # The verdict, why, what next.
 Words = tuple[str, list[str], list[str]]
 
@@ -57,6 +59,8 @@ def summarize(report: StudyReport) -> Summary:
         words = _chosen(report, choice.best)
     elif choice.over:
         words = _over_limits(choice)
+    elif choice.cramped:
+        words = _without_room(report.records, choice)
     else:
         words = _nothing_measured(report.records)
     verdict, why, next_ = words
@@ -93,9 +97,11 @@ def outcome(record: TrialRecord, choice: Choice) -> str:
     """One or two words for a table."""
     if choice.best is not None and record.trial == choice.best.trial:
         return f"{BEST}, baseline" if _is_baseline(record, choice) else BEST
-    if _is_baseline(record, choice) and record.trial not in choice.over:
+    if _is_baseline(record, choice) and record.trial not in (*choice.over, *choice.cramped):
         return "baseline"
     lost = next((lost for lost in choice.lost if lost.trial == record.trial), None)
+    if lost is not None and lost.reason == "out_of_room":
+        return "out of room"
     if lost is None or lost.reason == "failed":
         return record.status.value.replace("_", " ")
     if lost.reason == "over_limit":
@@ -121,7 +127,9 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     why = [_rate_line(record, choice) for record in _both(best, baseline)]
     next_: list[str] = []
     others = [
-        lost for lost in choice.lost if lost.reason in ("tie", "slower", "over_limit", "other_cache", "too_short")
+        lost
+        for lost in choice.lost
+        if lost.reason in ("tie", "slower", "over_limit", "out_of_room", "other_cache", "too_short")
     ]
     if best.trial != baseline.trial:
         turned = settings_text(settings_to_adopt(report))
@@ -174,6 +182,8 @@ def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: Tr
             return f"no other looks faster ({said})"
         case "over_limit":
             return f"what is faster is over a limit ({said})"
+        case "out_of_room":
+            return f"what is faster has no room on its device ({said})"
         case "other_cache":
             return f"what looks faster read its data from another cache ({said}, not comparable)"
         case "not_lasting":
@@ -198,7 +208,7 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
     for lost in choice.lost:
         ratio = choice.ratios.get(lost.trial)
         faster = ratio is not None and best.trial != lost.trial and looks_faster(lost.trial, best, choice)
-        if ratio is not None and faster and lost.reason in ("over_limit", "other_cache", "not_lasting", "too_short"):
+        if ratio is not None and faster and lost.reason in EXCUSED:
             lines.append(f"trial {lost.trial} comes to {times(ratio.value, ratio.ci95)}, but {_uncapped(lost.why)}")
     if not same_cache(best, baseline):
         lines.append(
@@ -240,6 +250,13 @@ def _over_limits(choice: Choice) -> Words:
     if len(choice.over) > MOST_NAMED:
         why.append(f"and {len(choice.over) - MOST_NAMED} more over a limit")
     return verdict, why, ["try settings that need less: fewer workers, a smaller batch, less prefetching"]
+
+
+def _without_room(records: Sequence[TrialRecord], choice: Choice) -> Words:
+    cramped = [record for record in records if record.trial in choice.cramped]
+    why = [f"trial {record.trial}: {room_text(record.measurement)}" for record in cramped[:MOST_NAMED]]
+    verdict = f"no trial has room enough on its device: {trials_text(choice.cramped)} ran at the edge of it"
+    return verdict, why, ["a smaller batch, with accumulation where the effective batch has to stay"]
 
 
 def _nothing_measured(records: Sequence[TrialRecord]) -> Words:

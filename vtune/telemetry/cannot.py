@@ -53,13 +53,14 @@ def _file_in_the_way(results: Path) -> Path | None:
 
 
 def of_limits(facts: Kernel, shm: SharedMemory | None) -> list[Cannot]:
-    because = "no memory group of this process can be divided" if not facts.memory_group_writable else None
-    because = because or "vtune makes no control groups"
-    watched = (
-        "vtune looks at the trial every 5 s, where a look is dear up to 30 s apart, at once when its memory jumps, and "
-        "stops it: a spike of less than 0.2 s or 64 MiB may pass"
-    )
-    found = [Cannot(what="a RAM limit is not enforced by the kernel", because=because, instead=watched)]
+    found = []
+    if not facts.memory_group_writable:
+        watched = (
+            "vtune watches over the trial, ten times a second and faster near the limit: what fills memory faster than "
+            "1 GiB a second may pass it by a part of that"
+        )
+        because = facts.memory_group or "no memory group of this process can be divided"
+        found.append(Cannot(what="a RAM limit is not enforced by the kernel", because=because, instead=watched))
     if shm is None:
         found.append(Cannot(what="loader workers may not be able to pass batches", because="there is no /dev/shm"))
     elif shm.size_bytes < SMALL_SHM:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from vtune.telemetry.mountinfo import mounts
 from vtune.telemetry.proc_text import PROC, integer_of, text_of
 
 # Version 1 says "no limit" with the largest multiple of a page that fits 63 bits.
 _NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceForGroups:
+    """An existing group in which a smaller one can be made for a trial."""
+
+    kind: Literal["cgroup v1", "cgroup v2"]
+    parent: str
 
 
 class MemoryGroups:
@@ -22,6 +32,29 @@ class MemoryGroups:
     def own_folder(self) -> Path | None:
         """The innermost one, in which smaller groups could be made."""
         return self._groups[0][0] if self._groups else None
+
+    def place_for_trials(self) -> PlaceForGroups | str:
+        """Or why there is none, in words. Nothing is changed by looking."""
+        found: PlaceForGroups | str = "no memory control groups are seen here"
+        for version in (False, True):
+            own = next((folder for folder, v2 in self._groups if v2 is version), None)
+            if own is not None:
+                found = _beside(own, [folder for folder, v2 in self._groups if v2]) if version else _inside(own)
+            if isinstance(found, PlaceForGroups):
+                break
+        return found
+
+    def limited(self) -> list[tuple[str, str, str, int]]:
+        """Those with a limit: folder, names of the file with the use and of the entry with the page cache, limit."""
+        return [
+            (
+                str(folder),
+                *(("memory.current", "inactive_file") if v2 else ("memory.usage_in_bytes", "total_inactive_file")),
+                limit,
+            )
+            for folder, v2 in self._groups
+            if (limit := _memory_limit(folder, v2)) is not None
+        ]
 
     def limit_bytes(self) -> int | None:
         limits = [limit for folder, v2 in self._groups if (limit := _memory_limit(folder, v2)) is not None]
@@ -106,6 +139,45 @@ def _groups_of(proc: Path, controller: str) -> Iterator[tuple[Path, bool]]:
             below = paths[v2].removeprefix(root.rstrip("/")).strip("/") if paths[v2].startswith(root) else ""
             folder = top / below if (top / below).is_dir() else top
             yield from ((group, v2) for group in (folder, *folder.parents) if group.is_relative_to(top))
+
+
+def _inside(own: Path) -> PlaceForGroups | str:
+    # Without it, before Linux 5.11, the limits around us would not hold in a group below.
+    inherits = integer_of(own / "memory.use_hierarchy") != 0
+    if inherits and _writable(own):
+        return PlaceForGroups(kind="cgroup v1", parent=str(own))
+    return f"the memory group of this process cannot be divided: {own} is not ours to write to"
+
+
+def _beside(own: Path, seen: Sequence[Path]) -> PlaceForGroups | str:
+    """Version 2 keeps processes in leaves: beside us, unless we are in the root, which is exempt."""
+    for folder in (own, own.parent):
+        enabled = "memory" in text_of(folder / "cgroup.subtree_control").split()
+        if folder in seen and enabled and _writable(folder):
+            if folder == own or _is_unlimited(own):
+                return PlaceForGroups(kind="cgroup v2", parent=str(folder))
+            return f"a group beside this process' own would escape the limits of {own}"
+    return f"memory is not delegated to us: neither {own} nor the group around it can be divided"
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK) and os.access(folder / "cgroup.procs", os.W_OK)
+
+
+def _is_unlimited(folder: Path) -> bool:
+    """Whoever leaves this group leaves no limit behind: not of memory, and none that would change the timing."""
+    allowed = {
+        "memory.max": "max",
+        "memory.high": "max",
+        "memory.swap.max": "max",
+        "cpu.max": "max 100000",
+        "cpu.weight": "100",
+        "pids.max": "max",
+        "io.max": "",
+        "cpuset.cpus": "",
+        "cpuset.mems": "",
+    }
+    return all(text_of(folder / name).strip() in (value, "") for name, value in allowed.items())
 
 
 def _memory_limit(folder: Path, v2: bool) -> int | None:

@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtune.telemetry.cgroup import MemoryGroups
+from vtune.telemetry.cgroup import MemoryGroups, PlaceForGroups
 from vtune.telemetry.mountinfo import mounts
 from vtune.telemetry.proc_text import PROC, text_of
 
@@ -24,12 +24,15 @@ class Kernel:
     pidfd: bool
     # /proc hides other users' processes: neighbours have no names.
     proc_hides_others: bool
-    # Its own memory group could be made smaller groups in.
+    # A trial can be given a memory group of its own.
     memory_group_writable: bool
+    # The way it is made, or why it cannot be, in words.
+    memory_group: str | None = None
 
 
 def kernel(proc: Path = PROC) -> Kernel:
     own = proc / "self"
+    place = MemoryGroups(proc).place_for_trials()
     return Kernel(
         release=platform.release(),
         schedstat=len(text_of(own / "schedstat").split()) == 3,
@@ -37,15 +40,11 @@ def kernel(proc: Path = PROC) -> Kernel:
         process_io="read_bytes:" in text_of(own / "io"),
         pidfd=hasattr(os, "pidfd_open"),
         proc_hides_others=_hides_others(proc),
-        memory_group_writable=_memory_group_writable(proc),
+        memory_group_writable=isinstance(place, PlaceForGroups),
+        memory_group=place.kind if isinstance(place, PlaceForGroups) else place,
     )
 
 
 def _hides_others(proc: Path) -> bool:
     options = {option for mount in mounts(proc) if mount.filesystem == "proc" for option in mount.options}
     return any(option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off") for option in options)
-
-
-def _memory_group_writable(proc: Path) -> bool:
-    folder = MemoryGroups(proc).own_folder()
-    return folder is not None and os.access(folder, os.W_OK)

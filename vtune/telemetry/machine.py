@@ -13,8 +13,9 @@ from vtune.telemetry.nvml import NO_DRIVER, Devices, devices
 from vtune.telemetry.proc_text import PROC, text_of
 
 
-def this_machine(proc: Path = PROC, *, gpus: Devices | None = None) -> Machine:
-    """`gpus`: what the driver has told already; without it the driver is asked."""
+def this_machine(proc: Path = PROC, *, gpus: Devices | None = None, declared_cores: float | None = None) -> Machine:
+    """`gpus`: what the driver has told already; without it the driver is asked. `declared_cores`: what an experiment
+    says that its machine has."""
     gpus = devices() if gpus is None else gpus
     shm = shared_memory()
     return Machine(
@@ -22,6 +23,7 @@ def this_machine(proc: Path = PROC, *, gpus: Devices | None = None) -> Machine:
         kernel=platform.release(),
         cpu_model=_cpu_model(proc),
         cores=cores(proc).usable,
+        declared_cores=declared_cores,
         ram_bytes=_ram_bytes(proc),
         shm_bytes=shm.size_bytes if shm else None,
         gpus=gpus.names,

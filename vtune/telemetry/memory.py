@@ -35,20 +35,25 @@ class TreeMemory:
         self._credited_s: float | None = None
         self._last_cost_s = 0.0
         self._last_s = float("-inf")
+        # Of the last reading, by process: what it holds of no file, and its part of that, each page divided by all
+        # who hold it.
+        self.held: dict[int, tuple[int, int]] = {}
         # None before the first reading: a jump is one from something.
         self._held_then: int | None = None
 
-    def used_bytes(self, now_s: float, pids: Sequence[int], *, held_bytes: int, due: bool) -> int | None:
+    def used_bytes(
+        self, now_s: float, pids: Sequence[int], *, held_bytes: int, due: bool, needed: bool = False
+    ) -> int | None:
         """Anonymous and shared memory, each page once however many processes hold it; None between two readings: when
-        none is due, or it would cost too much now. `held_bytes` tells a jump: what is cheap to know of the same
-        memory, even if it counts some pages twice."""
+        none is due, or it would cost too much now and is not needed. `held_bytes` tells a jump: what is cheap to know
+        of the same memory, even if it counts some pages twice."""
         if self._credited_s is not None:
             most = max(PSS_AT_ONCE_S, self._last_cost_s)
             self._credit_s = min(most, self._credit_s + PSS_SHARE * max(0.0, now_s - self._credited_s))
         self._credited_s = now_s
         dear = self._credit_s < self._last_cost_s and now_s - self._last_s < PSS_APART_S
         jumped = self._held_then is not None and held_bytes > JUMP * self._held_then + JUMP_BYTES
-        if not jumped and (dear or not due):
+        if not (jumped or needed) and (dear or not due):
             return None
         begun = self._clock()
         used = self._sum(pids)
@@ -59,7 +64,7 @@ class TreeMemory:
         return used
 
     def _sum(self, pids: Sequence[int]) -> int | None:
-        shares = []
+        shares, self.held = [], {}
         for pid in pids:
             try:
                 with open(f"{self._files.root}/{pid}/smaps_rollup", "rb", buffering=0) as file:
@@ -75,7 +80,10 @@ class TreeMemory:
                 if text:
                     return None  # before Linux 5.9
                 continue
-            shares.append(sum(int(entries[key].split()[0]) * 1024 for key in (b"Pss_Anon", b"Pss_Shmem")))
+            part, shared = (int(entries[key].split()[0]) * 1024 for key in (b"Pss_Anon", b"Pss_Shmem"))
+            shares.append(part + shared)
+            if b"Anonymous" in entries:
+                self.held[pid] = int(entries[b"Anonymous"].split()[0]) * 1024, part
         return sum(shares) if shares else None
 
 

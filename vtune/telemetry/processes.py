@@ -58,7 +58,8 @@ class Processes:
             pages = self._files.of_process(pid, "statm").split(None, 3)
             if stat.zombie or len(pages) < 3:
                 continue
-            anonymous += (int(pages[1]) - int(pages[2])) * _PAGE_BYTES
+            of_no_file = (int(pages[1]) - int(pages[2])) * _PAGE_BYTES
+            anonymous += of_no_file
             requested, read = self._bytes_read(pid)
             samples.append(
                 ProcessSample(
@@ -67,6 +68,7 @@ class Processes:
                     name=stat.name,
                     rss_bytes=int(pages[1]) * _PAGE_BYTES,
                     cpu_s=stat.cpu_s,
+                    anon_bytes=of_no_file,
                     queued_s=self._queued_s(pid),
                     requested_bytes=requested,
                     read_bytes=read if self._mounts.read_bytes_count(pid) else None,

@@ -73,13 +73,13 @@ class CountsPagesTwice(HostSampler):
         super().__init__(pids, own_pids, proc=self.mirror)
         self._named = pids
 
-    def sample(self, now_s: float, with_pss: bool) -> TelemetrySample:
+    def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
         # Written over, as /proc is: whoever keeps a file open reads what it says now.
         for pid in self._named():
             self._copy(pid)
         for name in ("stat", "meminfo"):
             (self.mirror / name).write_bytes(Path("/proc", name).read_bytes())
-        return super().sample(now_s, with_pss)
+        return super().sample(now_s, with_pss, needed=needed)
 
     def _copy(self, pid: int) -> None:
         real, copy = Path(f"/proc/{pid}"), self.mirror / str(pid)

@@ -15,7 +15,7 @@ import pytest
 from support.cli import Said, vtune
 
 SCRIPTS = Path(__file__).parent / "scripts"
-TESTS = Path(__file__).resolve().parents[2]
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 # 10 ms a sample in the loader, 20 in the training: sleeping is exact to some 0.1 ms, a batch costs the rest.
 LOAD, COMPUTE = 0.010, 0.020
 
@@ -132,7 +132,7 @@ def test_a_ram_limit_ends_the_ladder_before_it_is_reached(tmp_path: Path) -> Non
 def test_on_a_device_its_own_time_counts_and_its_memory_is_told_by_size(tmp_path: Path, every_step: bool) -> None:
     """Emulated: not yet run on a GPU. The script itself stops when its own view of the peaks is not what it expects."""
     options = ["--every-step"] if every_step else []
-    told = probe(tmp_path / "out", *options, script="known_costs_on_a_device.py", PYTHONPATH=str(TESTS)).json
+    told = probe(tmp_path / "out", *options, script="known_costs_on_a_device.py", PYTHONPATH=str(BENCHMARKS)).json
     found = told["ceiling"]
     assert found["largest_batch"] == 32 and "batch 64 does not fit" in found["ended_because"]
     rungs = [rung for rung in found["ladder"] if rung["fits"]]

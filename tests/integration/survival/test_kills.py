@@ -51,6 +51,12 @@ def supervisors(results: Path) -> set[int]:
     return found
 
 
+def groups(results: Path) -> set[str]:
+    """Control groups of this study's trials that are still there."""
+    named = {json.loads(path.read_text()).get("group") for path in results.glob("s/**/supervisor.json")}
+    return {path for path in named if path and os.path.exists(path)}
+
+
 def own_tmpdirs() -> set[str]:
     import tempfile
 
@@ -130,6 +136,7 @@ def test_twenty_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path:
             time.sleep(0.1)
         assert not of_this_study(results), f"left by killing {name}"
         assert not supervisors(results)
+        assert not groups(results)
     assert all(killed.values()), killed
     last = vtune(*arguments)
     assert last.code == 0, last.stderr

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from support.fake_nvml import FakeDriver, build
+from emulated.fake_nvml import FakeDriver
+from support.drivers import built_driver
 
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
+    return built_driver(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture(scope="session")
 def old_nvml_library(tmp_path_factory) -> Path:
-    return build(tmp_path_factory.mktemp("old-nvml"), "-DOLD_DRIVER", "-Wno-unused")
+    return built_driver(tmp_path_factory.mktemp("old-nvml"), "-DOLD_DRIVER", "-Wno-unused")
 
 
 @pytest.fixture

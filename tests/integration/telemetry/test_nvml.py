@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from support.fake_nvml import GIB, uuid
+from emulated.fake_nvml import GIB, uuid
 from vtune.telemetry.nvml import devices
 
 # Beyond any pid of Linux: a process of the host, as it is seen from a container.

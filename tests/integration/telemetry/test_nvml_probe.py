@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from emulated.fake_nvml import GIB, uuid
 from support.cli import vtune
-from support.fake_nvml import GIB, uuid
 
 # What the hooks would write once torch has opened a device, and what the driver would list then.
 PLAYS_GPU = """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 STEP, DEVICE_STEP, STAGE = 4, 5, 6
-TESTS = (Path(__file__).resolve().parents[2],)
+BENCHMARKS = (Path(__file__).resolve().parents[3] / "benchmarks",)
 STAGES = ("begin", "transfer", "forward", "loss", "backward", "step")
 MIB = 2**20
 # On the emulated device: 6 + 2 + 10 + 2 ms.
@@ -45,7 +45,7 @@ def stages_of(run: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.timing
 def test_a_step_and_the_gap_before_it_are_timed_by_the_device_itself(both: Any) -> None:
-    plain, watched = both("on_a_device.py", "--wait", 0.03, *TWENTY_MS, path=TESTS)
+    plain, watched = both("on_a_device.py", "--wait", 0.03, *TWENTY_MS, path=BENCHMARKS)
     unchanged(plain, watched)
     seen = watched.records(DEVICE_STEP)
     assert [record.index for record in seen] == list(range(1, 1 + len(seen))) and len(seen) >= 38
@@ -61,7 +61,7 @@ def test_a_step_and_the_gap_before_it_are_timed_by_the_device_itself(both: Any) 
 @pytest.mark.timing
 def test_the_waits_for_further_batches_of_a_step_are_gaps_and_not_work(train: Any) -> None:
     seen = train(
-        "on_a_device.py", "--steps", 15, "--accumulate", 3, "--wait", 0.03, "--synchronize", *TWENTY_MS, path=TESTS
+        "on_a_device.py", "--steps", 15, "--accumulate", 3, "--wait", 0.03, "--synchronize", *TWENTY_MS, path=BENCHMARKS
     )
     steps = seen.records(DEVICE_STEP)
     assert len(steps) >= 13
@@ -71,7 +71,7 @@ def test_the_waits_for_further_batches_of_a_step_are_gaps_and_not_work(train: An
 
 
 def test_peaks_survive_the_scripts_resets_and_the_script_does_not_notice_ours(both: Any) -> None:
-    plain, watched = both("on_a_device.py", "--reset-every", 6, "--synchronize", *TWENTY_MS, path=TESTS)
+    plain, watched = both("on_a_device.py", "--reset-every", 6, "--synchronize", *TWENTY_MS, path=BENCHMARKS)
     # Its own peaks, after each step and after each reset, are part of what it says.
     unchanged(plain, watched)
     last = watched.facts("memory")[-1]
@@ -87,7 +87,7 @@ def test_peaks_survive_the_scripts_resets_and_the_script_does_not_notice_ours(bo
 
 def test_what_this_torch_cannot_tell_is_unknown_and_nothing_else_is(both: Any) -> None:
     missing = ("Event", "mem_get_info", "get_device_properties", "is_current_stream_capturing")
-    plain, watched = both("on_a_device.py", "--without", *missing, path=TESTS)
+    plain, watched = both("on_a_device.py", "--without", *missing, path=BENCHMARKS)
     unchanged(plain, watched)
     assert [fact["what"] for fact in watched.facts("unknown")] == ["device steps"]
     assert watched.records(DEVICE_STEP) == []
@@ -97,7 +97,7 @@ def test_what_this_torch_cannot_tell_is_unknown_and_nothing_else_is(both: Any) -
 
 
 def test_nothing_is_recorded_while_a_graph_is_being_captured(both: Any) -> None:
-    plain, watched = both("on_a_device.py", "--capture-from", 20, "--synchronize", *TWENTY_MS, path=TESTS)
+    plain, watched = both("on_a_device.py", "--capture-from", 20, "--synchronize", *TWENTY_MS, path=BENCHMARKS)
     unchanged(plain, watched)
     # Nor asked: what was pending when the capture began stays unknown.
     assert 10 <= len(watched.records(DEVICE_STEP)) <= 19
@@ -106,7 +106,7 @@ def test_nothing_is_recorded_while_a_graph_is_being_captured(both: Any) -> None:
 
 
 def test_running_out_of_memory_is_told_with_the_last_words(both: Any) -> None:
-    plain, watched = both("on_a_device.py", "--out-of-memory-at", 7, path=TESTS)
+    plain, watched = both("on_a_device.py", "--out-of-memory-at", 7, path=BENCHMARKS)
     unchanged(plain, watched, exit_code=1)
     assert "emulated out of memory" in watched.stderr
     assert watched.facts("memory")[-1]["ooms"] == 1

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from emulated.fake_nvml import FakeDriver
 from support.cli import vtune
-from support.fake_nvml import FakeDriver, build
+from support.drivers import built_driver
 
-TESTS = Path(__file__).resolve().parents[2]
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 SCRIPT = Path(__file__).parent / "scripts" / "on_a_device.py"
 TWENTY_MS = ("--forward", 0.006, "--loss", 0.002, "--backward", 0.010, "--optimizer", 0.002)
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
+    return built_driver(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def probe(library: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     def run(*options: object) -> dict[str, Any]:
         command = (sys.executable, SCRIPT, "--steps", 2000, "--synchronize", *TWENTY_MS, *options)
         arguments = ("probe", "--json", "--steps", "50", "--results", tmp_path / "results", "--", *map(str, command))
-        said = vtune(*arguments, **driver.env, PYTHONPATH=str(TESTS))
+        said = vtune(*arguments, **driver.env, PYTHONPATH=str(BENCHMARKS))
         assert said.code == 0, said.stderr
         trial: dict[str, Any] = said.json["trial"]
         return trial

@@ -17,6 +17,7 @@ def test_a_save_is_timed_where_it_holds_the_training_up_and_is_otherwise_as_with
     saved = watched.facts("saved")
     lines = [int(re.search(r"saving\.py:(\d+)$", fact["where"])[1]) for fact in saved]
     assert len(saved) == 2 and lines[0] < lines[1]
+    assert [fact.get("path", "").rpartition("/")[2] for fact in saved] == ["one.pt", ""] and saved[0]["bytes"] > 100
     for fact in saved:
         assert 0.03 <= fact["seconds"] < 1.0
         assert fact["begun"] + fact["seconds"] <= fact["t"]

@@ -46,7 +46,8 @@ def test_a_natural_end_with_enough_steps_is_completed_and_says_so() -> None:
 def test_the_last_words_tell_which_memory_ran_out(words: str, expected: TrialStatus) -> None:
     found, detail = status(words, exit_code=1)
     assert found is expected
-    assert words.splitlines()[-1][:40] in (detail or "")
+    said = "a loader worker (pid 7) was killed by SIGBUS" if "Bus error" in words else words.splitlines()[-1][:40]
+    assert said in (detail or "")
 
 
 def test_a_memory_word_in_a_log_line_is_no_verdict_on_a_good_end() -> None:
@@ -93,3 +94,43 @@ def test_the_limit_that_was_passed_is_the_one_that_is_named(
     assert found is expected
     words = "7 GiB of VRAM in use on GPU 1" if expected is TrialStatus.OUT_OF_VRAM else "9 GiB of RAM in use"
     assert words in (detail or "")
+
+
+@pytest.mark.parametrize("ended_by", ["window", "itself", "trial_time"])
+def test_a_trial_whose_parameters_are_no_numbers_has_diverged_however_well_it_ended(ended_by: str) -> None:
+    seen = replace(SEEN, diverged_at_step=11, diverged_to="nan")
+    found, detail = status_of(replace(OUTCOME, ended_by=ended_by), WINDOW, seen)
+    assert found is TrialStatus.DIVERGED and detail == "a parameter was nan after step 12"
+
+
+def test_an_error_after_the_parameters_were_no_numbers_is_its_consequence() -> None:
+    seen = replace(SEEN, diverged_at_step=11, diverged_to="inf", last_words="ValueError: invalid values in loc")
+    found, detail = status_of(replace(OUTCOME, exit_code=1), WINDOW, seen)
+    assert found is TrialStatus.DIVERGED and "invalid values in loc" in (detail or "")
+
+
+def test_a_hang_or_a_lack_of_memory_is_not_hidden_by_a_divergence() -> None:
+    seen = replace(SEEN, diverged_at_step=11, diverged_to="inf", last_words="MemoryError")
+    assert status_of(replace(OUTCOME, ended_by="hang"), WINDOW, seen)[0] is TrialStatus.HUNG
+    assert status_of(replace(OUTCOME, exit_code=1), WINDOW, seen)[0] is TrialStatus.OUT_OF_RAM
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Loss is nan, stopping training", TrialStatus.DIVERGED),
+        ("FloatingPointError: Loss became infinite or NaN at iteration=8!", TrialStatus.DIVERGED),
+        ("ValueError: The loss returned in `training_step` is nan or inf.", TrialStatus.DIVERGED),
+        ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", TrialStatus.DIVERGED),
+        ("KeyError: 'nan'", TrialStatus.CRASHED),
+        ("ValueError: unknown loss: 'info'", TrialStatus.CRASHED),
+        ("warning: loss is nan in patch 3\na\nb\nc\nKeyError: 'patch 7'", TrialStatus.CRASHED),
+    ],
+)
+def test_a_trainings_own_last_words_tell_that_it_stopped_for_its_loss(words: str, expected: TrialStatus) -> None:
+    assert status(words, exit_code=1)[0] is expected
+
+
+def test_a_signal_that_vtune_did_not_send_is_told_as_somebody_elses() -> None:
+    found, detail = status(exit_code=None, signal=15)
+    assert found is TrialStatus.CRASHED and "vtune did not send" in (detail or "")

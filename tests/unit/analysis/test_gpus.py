@@ -144,6 +144,17 @@ def test_a_spike_between_two_looks_is_known_to_the_trainings_allocator():
     assert use.vram_peak_bytes == 20 * GIB and "allocator" in use.vram_from
 
 
+def test_a_spike_below_what_the_driver_saw_still_has_the_context_on_top_of_it():
+    """Five were seen, one of them the context: a spike to four and a half of tensors is five and a half."""
+    spike = memory(reserved_peak=9 * GIB // 2, outside=GIB, step=9)
+    quiet = looks(own_bytes=5 * GIB, used_bytes=[0] + [5 * GIB] * 10)
+    use = one(quiet, facts=(device(), spike))
+    assert use.vram_peak_bytes == 11 * GIB // 2 and "allocator" in use.vram_from
+    # A neighbour that came meanwhile is no context.
+    beside = looks(own_bytes=5 * GIB, used_bytes=[0] + [5 * GIB] * 10, others_bytes=[0] + [GIB] * 10)
+    assert one(beside, facts=(device(), spike)).vram_peak_bytes == 5 * GIB
+
+
 def test_in_a_container_it_is_the_device_less_what_was_there_before():
     use = one(looks(used_bytes=[3 * GIB, 3 * GIB] + [12 * GIB] * 9))
     assert use.vram_peak_bytes == 9 * GIB

@@ -9,8 +9,9 @@ from vtune.cli.main import app
 
 SURFACE = {
     "probe": {
-        "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--trial-time", "--startup-time",
-        "--vram-limit", "--ram-limit", "--allow", "--price", "--ceiling", "--dry-run", "--json", "--quiet", "--wait",
+        "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--validation", "--trial-time",
+        "--startup-time", "--vram-limit", "--ram-limit", "--allow", "--price", "--ceiling", "--dry-run", "--json",
+        "--quiet", "--wait",
     },
     "compare": {
         "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",

@@ -50,7 +50,7 @@ vtune:
   study: my-study
   env: {OMP_NUM_THREADS: 1, MODE: fast}
   limits: {vram: 76GiB, ram: 95%}
-  window: {steps: 20, max_steps: 40, trial_time: 1h30m, startup_time: 90}
+  window: {steps: 20, max_steps: 40, trial_time: 1h30m, startup_time: 90, hang_time: 4m}
   run: {epochs: 3, iterations_per_epoch: 10, samples_per_epoch: 806}
   price: EUR 3.67/h
   allow: close
@@ -67,6 +67,7 @@ loaders: {threads: 2}
     assert experiment.limits.ram == Limit(fraction=0.95, text="95%")
     window = experiment.window
     assert (window.steps, window.max_steps, window.trial_time_s, window.startup_time_s) == (20, 40, 5400.0, 90.0)
+    assert window.hang_time_s == 240.0
     run = experiment.planned_run
     assert (run.epochs, run.iterations_per_epoch, run.samples_per_epoch) == (3, 10, 806)
     assert run.epochs_source == "vtune.run.epochs in exp.yaml"

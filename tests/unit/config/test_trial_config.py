@@ -108,7 +108,7 @@ vtune:
   command: "{python} train.py --config {config}"
   env: {A: '1'}
   limits: {vram: 76GiB, ram: 95%}
-  window: {steps: 20, max_steps: 40, trial_time: 90.5, startup_time: 5m}
+  window: {steps: 20, max_steps: 40, trial_time: 90.5, startup_time: 5m, hang_time: 7m}
   run: {epochs: 3, samples_per_epoch: 806}
   price: EUR 3.67/h
   allow: close

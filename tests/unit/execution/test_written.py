@@ -1,7 +1,9 @@
 import os
 from pathlib import Path
 
-from vtune.execution.written import files_below, written_notes
+from vtune.domain.experiment import PlannedRun
+from vtune.domain.record import Measurement
+from vtune.execution.written import disk_note, files_below, written_notes
 
 
 def test_new_and_changed_files_are_named_wherever_they_lie(tmp_path: Path) -> None:
@@ -27,3 +29,12 @@ def test_an_unreadable_or_vanished_folder_is_no_trouble(tmp_path: Path) -> None:
     os.symlink("nowhere", tmp_path / "broken")
     assert files_below(tmp_path / "gone", but=tmp_path) == {}
     assert "broken" in files_below(tmp_path, but=tmp_path / "results")
+
+
+def test_a_run_whose_checkpoints_fill_the_disk_is_told_and_no_other(tmp_path: Path) -> None:
+    leaves = Measurement(disk_bytes_per_epoch=2**50)
+    (note,) = disk_note(leaves, PlannedRun(epochs=10), tmp_path)
+    assert "in the run" in note and "full after 0 epochs" in note
+    assert len(disk_note(leaves, PlannedRun(), tmp_path)) == 1
+    assert disk_note(Measurement(disk_bytes_per_epoch=1), PlannedRun(epochs=10), tmp_path) == []
+    assert disk_note(Measurement(), PlannedRun(epochs=10), tmp_path) == []

@@ -78,6 +78,14 @@ def test_a_journal_of_another_machine_is_refused_with_what_differs(tmp_path: Pat
         pass
 
 
+def test_another_number_of_declared_cores_is_another_machine(tmp_path: Path) -> None:
+    with open_study(tmp_path, "s", MACHINE):
+        pass
+    declared = replace(MACHINE, declared_cores=12)
+    with pytest.raises(UsageError, match="declared_cores was None, is 12"), open_study(tmp_path, "s", declared):
+        pass
+
+
 def test_a_trial_number_is_never_used_twice_even_if_its_vtune_died(tmp_path: Path) -> None:
     with open_study(tmp_path, "s", MACHINE) as study:
         study.journal.append(a_record(trial=1))

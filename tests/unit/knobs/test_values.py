@@ -99,3 +99,8 @@ def test_every_value_is_one_that_the_knob_takes() -> None:
     for knob in KNOBS:
         values = values_of(knob, machine(2000), asked)
         assert values and [check_value(knob, value) for value in values] == list(values)
+
+
+def test_declared_cores_decide_what_is_worth_trying() -> None:
+    declared = Machine(host="h", kernel="k", cpu_model=None, cores=2, declared_cores=12, ram_bytes=None, shm_bytes=None)
+    assert values_of(knob_named("workers"), declared, None) == (0, 1, 2, 4, 6, 8, 12, 18)

@@ -120,7 +120,7 @@ def test_limits_and_price_are_the_studys_unless_others_are_named(tmp_path: Path)
     told = report_to_json(named)
     assert told["best"] is None and told["choice"]["limits"]["ram"] == "1GiB"
     assert told["choice"]["nearest_relaxation"]["over"] == [
-        {"memory": "RAM", "needs_bytes": 3 * 2**30, "limit_bytes": 2**30}
+        {"memory": "RAM", "needs_bytes": 3 * 2**30, "limit_bytes": 2**30, "projected": False, "when": None}
     ]
 
 

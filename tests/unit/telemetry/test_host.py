@@ -35,6 +35,18 @@ def test_memory_is_the_trees_anonymous_and_shared_pages_each_once(proc):
     assert sampler(proc, (10, 11)).sample(1.0, False).ram_bytes is None
 
 
+def test_what_a_process_holds_of_no_file_is_told_at_each_look_and_its_own_part_at_the_dear_ones(proc):
+    proc.process(10)
+    proc.shares(10, anonymous_kib=300, shared_kib=24)
+    watch = sampler(proc)
+    (cheap,) = watch.sample(1.0, False).processes
+    assert (cheap.anon_bytes, cheap.own_bytes) == (246 * PAGE, None)
+    with open(proc.root / "10/smaps_rollup", "a") as file:
+        file.write("Anonymous:      900 kB\n")
+    (dear,) = watch.sample(2.0, True).processes
+    assert (dear.anon_bytes, dear.own_bytes) == (900 * 1024, 300 * 1024)
+
+
 def test_memory_is_unknown_and_not_less_when_the_kernel_does_not_tell_it(proc):
     proc.process(10)
     proc.process(11)

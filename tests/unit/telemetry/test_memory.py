@@ -51,6 +51,13 @@ def test_half_a_minutes_trial_stays_below_a_per_cent_however_dear_a_reading_is(p
     assert 0.055 * len(readings(a_tree(proc, 0.055), 30)) / 30 < 0.009
 
 
+def test_a_reading_that_is_needed_is_made_whatever_it_costs(proc):
+    memory = a_tree(proc, 2.0)
+    assert memory.used_bytes(0.0, [10], held_bytes=0, due=True) == 2 * MIB
+    assert memory.used_bytes(1.0, [10], held_bytes=0, due=True) is None
+    assert memory.used_bytes(1.0, [10], held_bytes=0, due=True, needed=True) == 2 * MIB
+
+
 def test_a_jump_is_looked_at_whatever_it_costs(proc):
     memory = a_tree(proc, 2.0)
     assert memory.used_bytes(0.0, [10], held_bytes=100 * MIB, due=True) == 2 * MIB

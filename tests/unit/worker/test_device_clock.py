@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.emulated_accelerator import Emulated, module_of
+from emulated.accelerator import Emulated, module_of
 
 DEVICE_STEP = 5
 MIB = 2**20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 from collections import OrderedDict, UserDict
 from typing import Any
@@ -77,6 +78,36 @@ def test_the_leading_dimension_is_that_of_the_first_array_with_one(batch: Any, s
     from _vtune_hooks.batches import first_shape, leading_of
 
     assert leading_of(first_shape(batch)) == size
+
+
+class Tensor(Array):
+    """Of four bytes an element, as torch tells it."""
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    def element_size(self) -> int:
+        return 4
+
+    def untyped_storage(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("batch", "handed", "pinned"),
+    [
+        (Tensor(5, 3), 60, 64),
+        ([Tensor(4), {"y": Tensor(8), "name": ["a", "b"]}], 48, 48),
+        ([Array(1000)], 0, 0),
+        ([AnswersAnything()], 0, 0),
+        (None, 0, 0),
+    ],
+)
+def test_the_bytes_of_a_batch_are_those_of_its_tensors_and_pinned_each_is_a_power_of_two(
+    batch: Any, handed: int, pinned: int
+) -> None:
+    from _vtune_hooks.batches import tensor_bytes
+
+    assert tensor_bytes(batch) == {"bytes": handed, "pinned_bytes": pinned}
 
 
 def test_an_object_that_is_no_array_is_not_asked_anything() -> None:

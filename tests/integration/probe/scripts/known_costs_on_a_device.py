@@ -6,7 +6,7 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from support import emulated_accelerator
+from emulated import accelerator
 
 MIB = 2**20
 parser = argparse.ArgumentParser()
@@ -31,7 +31,7 @@ class Samples(Dataset):
 
 def main():
     options = parser.parse_args()
-    device = emulated_accelerator.install(total_bytes=int(options.gib * 2**30))
+    device = accelerator.install(total_bytes=int(options.gib * 2**30))
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(10 * MIB)

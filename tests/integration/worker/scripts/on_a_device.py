@@ -7,7 +7,7 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from support import emulated_accelerator
+from emulated import accelerator
 
 
 class Waits(Dataset):
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--capture-from", type=int, default=10**9)
     parser.add_argument("--out-of-memory-at", type=int, default=-1)
     options = parser.parse_args()
-    device = emulated_accelerator.install(without=tuple(options.without))
+    device = accelerator.install(without=tuple(options.without))
     torch.manual_seed(0)
 
     class Model(torch.nn.Module):

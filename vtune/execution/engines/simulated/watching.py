@@ -101,7 +101,8 @@ def _ended_early(training: Training, watch: Watch) -> End | None:
     if death is not None and (over_s is None or death.at_s <= over_s):
         return End(by="itself", at_s=death.at_s, exit_code=death.exit_code, words=death.words)
     if over_s is not None and over_s <= training.now_s:
-        return _asked_to_stop(training, watch, "limit", over_s)
+        # Killed at once: no step is waited for.
+        return _or_death(training, End(by="limit", at_s=max(over_s, training.now_s), exit_code=None, signal=9))
     return None
 
 

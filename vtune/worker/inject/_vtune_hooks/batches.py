@@ -8,6 +8,8 @@ from typing import Any
 # A batch of strings or of many small objects is not worth a search.
 MOST_LOOKED_AT = 24
 LARGEST = 2**32 - 1
+# Summed once for each shape: a batch of a list of tensors by sample is looked at whole.
+MOST_SUMMED = 4096
 
 
 def first_shape(batch: object) -> tuple[Any, ...] | None:
@@ -28,9 +30,36 @@ def first_shape(batch: object) -> tuple[Any, ...] | None:
     return None
 
 
+def tensor_bytes(batch: object) -> dict[str, int]:
+    """Of all tensors in it: what a worker hands over through shared memory, and what pinning them takes, for which each
+    is rounded up to a power of two."""
+    waiting, seen, handed, pinned = [batch], 0, 0, 0
+    while waiting and seen < MOST_SUMMED:
+        thing = waiting.pop()
+        seen += 1
+        if isinstance(thing, (tuple, list)):
+            waiting.extend(thing[:MOST_SUMMED])
+        elif isinstance(thing, Mapping):
+            waiting.extend(list(thing.values())[:MOST_SUMMED])
+        elif hasattr(type(thing), "untyped_storage"):
+            size = _bytes_of(thing)
+            handed += size
+            pinned += 1 << (size - 1).bit_length() if size else 0
+        elif hasattr(type(thing), "__dataclass_fields__"):
+            waiting.extend(vars(thing).values() if hasattr(thing, "__dict__") else ())
+    return {"bytes": handed, "pinned_bytes": pinned}
+
+
 def leading_of(shape: tuple[Any, ...] | None) -> int:
     """0 when there is none."""
     return 0 if shape is None else min(int(shape[0]), LARGEST)
+
+
+def _bytes_of(tensor: Any) -> int:
+    try:
+        return int(tensor.numel()) * int(tensor.element_size())
+    except Exception:
+        return 0
 
 
 def _shape(thing: Any) -> tuple[Any, ...] | None:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 # Imported module -> our module whose `placed(module)` hooks it. Ours are imported only then: most Pythons under a trial
 # never import torch and should not pay for it.
 TARGETS = {
+    "torch": "forks",
+    "torchvision": "forks",
+    "monai": "forks",
+    "torch._dynamo": "forks",
     "torch.nn.modules.module": "module_calls",
     "torch.optim.optimizer": "steps",
     "torch.autograd": "backwards",
@@ -53,7 +57,7 @@ class Finder:
 def _act_after(spec: Any, ours: str) -> None:
     """Set on the loader's instance, so that the module's `__loader__` keeps its type."""
     try:
-        from _vtune_hooks import frames
+        from _vtune_hooks import forks, frames
 
         loader = spec.loader
         run = loader.exec_module
@@ -61,11 +65,14 @@ def _act_after(spec: Any, ours: str) -> None:
         @frames.unseen
         def exec_module(module: ModuleType) -> None:
             vars(loader).pop("exec_module", None)
+            forks.import_begins()
             try:
                 run(module)
             except BaseException as error:
                 frames.leave_out_of_traceback(error)
                 raise
+            finally:
+                forks.import_ends()
             _place(module, ours)
 
         loader.exec_module = exec_module
@@ -77,10 +84,11 @@ def _place(module: ModuleType, ours: str) -> None:
     try:
         import importlib
 
-        from _vtune_hooks import recorder
+        from _vtune_hooks import alive, recorder
 
         if ours in ("steps", "loaders"):
             recorder.say_hello()
+            alive.begin()
         importlib.import_module("_vtune_hooks." + ours).placed(module)
     except Exception as error:
         _problem(f"cannot hook {module.__name__}: {error!r}")

@@ -68,6 +68,7 @@ class Ladder:
         self._peaks = [resident_before or 0]
         self._rates: list[float] = []
         self._over = False
+        self._span = memory.begin_span()
         self._device = devices.find()
         self._rung = self._begin(0)
 
@@ -104,7 +105,8 @@ class Ladder:
         kind._shutdown_workers = _shutdown_workers
 
     def _begin(self, number: int) -> _Rung:
-        memory.begin_peak()
+        memory.end_span(self._span)
+        self._span = memory.begin_span()
         recorder.fact("ceiling_rung", rung=number, samples=self._samples)
         return _Rung(number, _now())
 
@@ -159,7 +161,7 @@ class Ladder:
             ended=ended,
             device=rung.device_s,
             restarts=rung.restarts_s,
-            vram_peak=memory.peak(),
+            vram_peak=memory.most_in(self._span),
             ram_peak=peak or None,
         )
         self._peaks.append(peak)

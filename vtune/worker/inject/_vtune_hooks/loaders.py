@@ -248,16 +248,16 @@ def _delivered(iterator: Any, batch: Any, asked: float, returned: float, depth: 
     found.delivered += 1
     shape = first_shape(batch)
     if shape != found.seen.shape:
-        passes.tell_shape(found, shape)
-    flags = 0
+        passes.tell_shape(found, shape, batch)
+    grad = _gradients_are_on()
+    flags = recorder.GRADIENTS if grad else 0
     if recorder.is_main_thread():
-        flags = recorder.MAIN_THREAD
+        flags |= recorder.MAIN_THREAD
         if moments.active and not depth:
+            moments.batch_is_of(found, shape, asked, returned, grad=grad)
             moments.batch_came(asked, returned)
     if depth:
         flags |= recorder.NESTED
-    if _gradients_are_on():
-        flags |= recorder.GRADIENTS
     recorder.record(
         recorder.DELIVERED,
         flags,

@@ -6,17 +6,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
-from _vtune_hooks import devices, recorder
+from _vtune_hooks import devices, recorder, vram_limit
+from _vtune_hooks.counters import ALLOCATED, RESERVED, index_of, number, peaks
 from _vtune_hooks.devices import ORIGINAL, Device
 from _vtune_hooks.frames import around
 
-ALLOCATED, RESERVED = "allocated_bytes.all", "reserved_bytes.all"
 # Asking the driver how much of the device is free takes its lock: rarely.
 OUTSIDE_EVERY_S = 10.0
 TELL_EVERY_S = 1.0
+
+
+class Span:
+    """Most that was allocated from its beginning on, by device as far as it was seen: whoever else resets the
+    allocator's own peaks meanwhile."""
+
+    def __init__(self) -> None:
+        self.most: dict[int, int] = {}
 
 
 class _State:
@@ -26,8 +33,7 @@ class _State:
         self.erased: dict[int, dict[str, int]] = {}
         # Taken at our own resets; looked through only when somebody wants to know.
         self.snapshots: dict[int, list[Any]] = {}
-        # Most that was allocated since `begin_peak`, by device, as far as it was seen.
-        self.since: dict[int, int] = {}
+        self.spans: list[Span] = []
         self.told: dict[int, dict[str, Any]] = {}
         self.outside: dict[int, int | None] = {}
         self.looked_s = self.swept_s = self.outside_s = -1e9
@@ -60,6 +66,7 @@ def watch(module: Any) -> None:
             except (TypeError, ValueError):
                 pass
             setattr(module, name, wrapper)
+    vram_limit.watch(module)
 
 
 def use(device: Device) -> None:
@@ -81,7 +88,11 @@ def is_used(device: Device) -> bool:
     """A device that was opened and holds nothing computes nothing. Where nobody counts, it may."""
     if device.stats is None:
         return True
-    return any(peaks(device.stats(index)).get(f"{ALLOCATED}.peak") for index in range(device.count()))
+    return any(has_held(device, index) for index in range(device.count()))
+
+
+def has_held(device: Device, index: int) -> bool:
+    return device.stats is not None and bool(peaks(device.stats(index)).get(f"{ALLOCATED}.peak"))
 
 
 def cut(index: int) -> int | None:
@@ -93,27 +104,41 @@ def cut(index: int) -> int | None:
     _state.snapshots.setdefault(index, []).append(stats)
     device.reset_peaks(index)
     _raise_since(index, stats)
-    return _number(stats, f"{ALLOCATED}.peak")
+    return number(stats, f"{ALLOCATED}.peak")
 
 
-def begin_peak() -> None:
-    """From now on, for `peak`: whoever else resets the allocator's own meanwhile."""
-    device = _state.device
-    _state.since.clear()
+def begin_span() -> Span:
+    """On the device that is current now."""
+    span, device = Span(), _state.device
     if device is not None:
         index = int(device.index_now())
         if cut(index) is not None:
-            _state.since[index] = 0
+            span.most[index] = 0
+            _state.spans.append(span)
+    return span
 
 
-def peak() -> int | None:
-    """Most that was allocated since `begin_peak` on the device that was current then."""
+def most_in(span: Span) -> int | None:
     device = _state.device
     if device is None or device.stats is None:
         return None
-    for index in _state.since:
+    for index in span.most:
         _raise_since(index, device.stats(index))
-    return max(_state.since.values(), default=None)
+    return max(span.most.values(), default=None)
+
+
+def end_span(span: Span | None) -> None:
+    if span in _state.spans:
+        _state.spans.remove(span)
+
+
+def meet() -> Device | None:
+    """The device that the training has opened, looked for where it is not known yet."""
+    if _state.device is None:
+        device = devices.find()
+        if device is not None:
+            use(device)
+    return _state.device
 
 
 def tell(now: float, step: int, *, all_of_them: bool) -> None:
@@ -135,10 +160,10 @@ def tell(now: float, step: int, *, all_of_them: bool) -> None:
         told = {
             "allocated_peak": kept.get(f"{ALLOCATED}.peak"),
             "reserved_peak": kept.get(f"{RESERVED}.peak"),
-            "allocated": _number(stats, f"{ALLOCATED}.current"),
-            "reserved": _number(stats, f"{RESERVED}.current"),
-            "retries": _number(stats, "num_alloc_retries"),
-            "ooms": _number(stats, "num_ooms"),
+            "allocated": number(stats, f"{ALLOCATED}.current"),
+            "reserved": number(stats, f"{RESERVED}.current"),
+            "retries": number(stats, "num_alloc_retries"),
+            "ooms": number(stats, "num_ooms"),
         }
         if index not in state.told:
             devices.tell(device, index)
@@ -154,11 +179,6 @@ def is_due(now: float) -> bool:
     return now - _state.looked_s >= TELL_EVERY_S
 
 
-def peaks(stats: Any) -> dict[str, int]:
-    """The peaks among an allocator's counters, flat: `reserved_bytes.all.peak`."""
-    return {name: value for name, value in _flat(stats) if name.endswith(".peak")}
-
-
 def _outside(device: Device, index: int, reserved: int | None) -> int | None:
     """Of the whole device, other processes included: whoever reads it must know whether there are any."""
     try:
@@ -169,8 +189,9 @@ def _outside(device: Device, index: int, reserved: int | None) -> int | None:
 
 
 def _raise_since(index: int, stats: Any) -> None:
-    if index in _state.since:
-        _state.since[index] = max(_state.since[index], _number(stats, f"{ALLOCATED}.peak") or 0)
+    for span in _state.spans:
+        if index in span.most:
+            span.most[index] = max(span.most[index], number(stats, f"{ALLOCATED}.peak") or 0)
 
 
 def _keep(index: int, stats: Any) -> None:
@@ -203,13 +224,10 @@ def _before_a_reset(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None
     if recorder.here.silent or recorder.here.off:
         return None
     try:
-        device = _state.device
+        device = meet()
         if device is None:
-            device = devices.find()
-            if device is None:
-                return None
-            use(device)
-        index = _index_of(device, args, kwargs)
+            return None
+        index = index_of(device, args, kwargs)
         if index is not None and device.stats is not None:
             _keep(index, device.stats(index))
         return index
@@ -242,7 +260,7 @@ def _reading_one(name: str) -> Any:
 def _with_erased(stats: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
         device = _state.device
-        index = None if device is None or recorder.here.silent else _index_of(device, args, kwargs)
+        index = None if device is None or recorder.here.silent else index_of(device, args, kwargs)
         if index is not None:
             _raise_to(stats, _erased(index), "")
     except Exception as error:
@@ -255,34 +273,6 @@ def _raise_to(stats: Any, at_least: dict[str, int], prefix: str) -> None:
             _raise_to(value, at_least, f"{prefix}{name}.")
         elif value < at_least.get(prefix + name, value):
             stats[name] = at_least[prefix + name]
-
-
-def _flat(stats: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
-    for name, value in stats.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
-
-
-def _number(stats: Any, name: str) -> int | None:
-    if name in stats:
-        return int(stats[name])
-    found = stats
-    for part in name.split("."):
-        if not isinstance(found, dict) or part not in found:
-            return None
-        found = found[part]
-    return int(found)
-
-
-def _index_of(device: Device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-    asked = args[0] if args else next(iter(kwargs.values()), None)
-    if isinstance(asked, str):
-        asked = int(asked.rpartition(":")[2]) if ":" in asked else None
-    elif asked is not None and not isinstance(asked, int):
-        asked = asked.index
-    return int(device.index_now()) if asked is None else int(asked)
 
 
 _WRAPPED = {

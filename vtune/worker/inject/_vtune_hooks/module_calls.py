@@ -13,7 +13,7 @@ import inspect
 from types import ModuleType
 from typing import Any, Protocol
 
-from _vtune_hooks import recorder
+from _vtune_hooks import recorder, vram_limit
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 
@@ -96,6 +96,7 @@ def placed(module: ModuleType) -> None:
     if _of_modules or not isinstance(owner, type):
         return
     _of_modules.append(Calls(owner))
+    vram_limit.watch_moves(owner)
 
 
 def of_modules() -> Calls | None:

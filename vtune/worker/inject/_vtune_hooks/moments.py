@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from _vtune_hooks import device_clock, devices, memory, recorder
+from _vtune_hooks import device_clock, devices, memory, passes, recorder, vram_limit
 from _vtune_hooks.device_clock import Clock
 from _vtune_hooks.devices import Device
 from _vtune_hooks.stages import Stages
+from _vtune_hooks.validation import Validation
 
 if TYPE_CHECKING:
     from _vtune_hooks.steps import OptimizerSeen
@@ -44,6 +45,7 @@ class Moments:
         self._device: Device | None = None
         self._clock = None
         self._stages = Stages()
+        self._validation = Validation()
         self._returned_s = 0.0
         self._batch_is_there = False
         self._used = False
@@ -65,6 +67,19 @@ class Moments:
         except Exception as error:
             self._switch_off(error)
 
+    def batch_is_of(
+        self, found: passes.Pass, shape: tuple[Any, ...] | None, asked: float, returned: float, *, grad: bool
+    ) -> None:
+        """Said before `batch_came`."""
+        try:
+            if vram_limit.is_due(returned):
+                vram_limit.look(returned)
+            self._validation.batch_came(found, shape, asked, returned, grad)
+            if self._validation.lasts() and memory.is_due(returned):
+                memory.tell(returned, self.steps, all_of_them=False)
+        except Exception as error:
+            self._switch_off(error)
+
     def batch_came(self, asked: float, returned: float) -> None:
         try:
             if self._used and self._last is None:
@@ -80,6 +95,10 @@ class Moments:
 
     def backward_begins(self) -> None:
         try:
+            now = recorder._now()
+            if vram_limit.is_due(now):
+                vram_limit.look(now)
+            self._validation.backward_begins(now)
             if self._batch_is_there:
                 self._used = True
                 self.asks = self._clock is not None
@@ -114,6 +133,7 @@ class Moments:
                 self._end_iteration()
                 self._clock.poll(now, at_most=device_clock.MOST_PENDING)
             self._stages.poll(now)
+            self._validation.end(now)
             memory.tell(now, self.steps, all_of_them=True)
         except Exception as error:
             self._switch_off(error)
@@ -152,6 +172,8 @@ class Moments:
         self._last = seen
         self.asks = False
         self._stages.poll(now)
+        if vram_limit.is_due(now):
+            vram_limit.look(now)
         if self._device is not None:
             if self._clock is not None:
                 self._clock.poll(now)
@@ -175,7 +197,7 @@ class Moments:
         recorder.problem(f"the device is no longer watched: {error!r}")
         self._stages.abandon()
         self._left_behind.append((self._clock, self._stages))
-        self._clock, self._stages = None, Stages()
+        self._clock, self._stages, self._validation = None, Stages(), Validation()
         self._stages.over = True
         self.asks = False
 

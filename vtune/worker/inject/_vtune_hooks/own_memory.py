@@ -16,6 +16,16 @@ def resident_bytes(pid: int | str = "self") -> int | None:
         return None
 
 
+def held_bytes() -> int | None:
+    """Resident and of no file."""
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            pages = file.read(200).split()
+        return (int(pages[1]) - int(pages[2])) * PAGE
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def highest_bytes() -> int | None:
     """Most that was ever resident. It is read, never reset: the training may read it too."""
     return _kilobytes("/proc/self/status", b"VmHWM:")

@@ -8,8 +8,9 @@ import time
 import weakref
 from typing import Any
 
-from _vtune_hooks import recorder
+from _vtune_hooks import forks, recorder
 from _vtune_hooks.attached import Attached
+from _vtune_hooks.batches import tensor_bytes
 from _vtune_hooks.identity import Keys, Place, place_of_caller
 
 # The field that carries it is 16 bits wide.
@@ -54,6 +55,7 @@ class Pass:
         self.samples: dict[int, int] = {}
         self.last_samples = 0
         self.ended = False
+        self.held: dict[str, Any] = {}
         self.many = getattr(loader, "num_workers", getattr(iterator, "_num_workers", 0)) > 0
         self.in_order = bool(getattr(loader, "in_order", True))
         # An iterable data set decides by itself how much it gives: the sampler's count is a wish.
@@ -114,6 +116,8 @@ def begin(iterator: Any, loader: Any) -> None:
     """A new iterator is being made."""
     found = Pass(iterator, loader, seen_of(loader), number=_next("iterator"), resume=0)
     iterator.__dict__[PASS] = found
+    if found.many:
+        found.held = forks.before_workers()
     key = found.seen.key
     _again[0] = key in _iterated
     _iterated.add(key)
@@ -168,19 +172,20 @@ def tell(found: Pass, iterator: Any) -> None:
         samples=_samples(iterator, length),
         worker_pids=[getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())],
         effective=effective,
+        **found.held,
         **{"pass": found.number},
     )
     keys.iterated(source)
 
 
-def tell_shape(found: Pass, shape: tuple[Any, ...] | None) -> None:
+def tell_shape(found: Pass, shape: tuple[Any, ...] | None, batch: Any) -> None:
     """Whenever it is another than that of the batch before; told once for each that the loader's batches have."""
     found.seen.shape = shape
     told = _shapes.setdefault(found.loader, set())
     numbers = tuple(int(size) for size in shape or ())
     if numbers and numbers not in told and len(told) < MOST_SHAPES:
         told.add(numbers)
-        recorder.fact("shape", loader=found.loader, shape=numbers)
+        recorder.fact("shape", loader=found.loader, shape=numbers, **tensor_bytes(batch))
 
 
 def end(iterator: Any) -> None:

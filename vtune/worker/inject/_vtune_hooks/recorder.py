@@ -70,9 +70,9 @@ def record(
 
 def flush(*, wait: bool = False) -> None:
     process = here
-    process.flushed_s = _now()
     if not process.pending:
-        return
+        return  # and the next record is written at once: a training that hangs after its first has told it
+    process.flushed_s = _now()
     # Never wait by default: a signal handler of the training's own may have interrupted this very function.
     if not process.flushing.acquire(timeout=1.0 if wait else 0.0):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import time
 from types import ModuleType
@@ -48,7 +49,24 @@ def _saved(result: Any, begun: float, args: Any, kwargs: Any) -> Any:
         # In a thread of its own it holds nobody up; in a loader's worker it is part of a batch.
         if seconds >= LEAST_S and _told[0] < MOST_TOLD and recorder.is_main_thread() and not recorder.here.silent:
             _told[0] += 1
-            recorder.fact("saved", begun=begun, seconds=seconds, where=place_of_caller(sys._getframe(1)).where)
+            recorder.fact(
+                "saved",
+                begun=begun,
+                seconds=seconds,
+                where=place_of_caller(sys._getframe(1)).where,
+                **_file_of(args[1] if len(args) > 1 else kwargs.get("f")),
+            )
     except Exception as error:
         recorder.problem(f"a checkpoint: {error!r}")
     return result
+
+
+def _file_of(target: Any) -> dict[str, Any]:
+    """Empty where it went into memory or to an object that has no name."""
+    path = target if isinstance(target, (str, os.PathLike)) else getattr(target, "name", None)
+    if not isinstance(path, (str, os.PathLike)):
+        return {}
+    try:
+        return {"path": os.path.abspath(os.fspath(path)), "bytes": os.stat(path).st_size}
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -8,7 +8,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import ending, recorder
+from _vtune_hooks import ending, finite, recorder
 from _vtune_hooks.attached import Attached
 from _vtune_hooks.identity import place_of_caller
 from _vtune_hooks.moments import moments
@@ -21,6 +21,7 @@ class OptimizerSeen:
         self.number = number
         self.steps = 0
         self.parameters = parameters
+        self.finite: finite.Watched | None = None
 
 
 _seen: Attached[OptimizerSeen] = Attached()
@@ -61,6 +62,7 @@ def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
             flags = recorder.MAIN_THREAD
             if moments.active or ended >= moments.look_s:
                 moments.stepped(seen, ended, args, kwargs)
+            finite.stepped(seen, optimizer, number, ended)
         recorder.record(recorder.STEP, flags, seen.number, 0, number, 0.0, ended, 0.0, 0, 0)
         asked_to_end = ending.is_asked(ended)
     except Exception as error:

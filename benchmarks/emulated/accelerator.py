@@ -1,7 +1,8 @@
 """A stand-in for a GPU, as torch would show it: `torch.emulated`, and `torch.accelerator` saying that it is there.
 
-It speaks only when a training script installs it. Kernels are durations on a timeline beside the CPU's own: launching
-returns at once, the device works them off one after the other. Memory is a counter with peaks. Nothing is computed.
+It speaks only when a training script installs it, and never where a real accelerator is. Kernels are durations on a
+timeline beside the CPU's own: launching returns at once, the device works them off one after the other. Memory is a
+counter with peaks. Nothing is computed.
 
 Where FAKE_NVML_STATE names a file, the driver's side of it is written there as well (see fake_nvml.c).
 """
@@ -18,6 +19,7 @@ from typing import Any
 NAME = "emulated"
 # As torch tells it, without the driver's prefix; the fake driver's first device has the same.
 UUID = "00000000-0000-0000-0000-000000000000"
+DEVICE_NAME = "Emulated GPU"
 # What an allocator asks the driver for at once.
 SEGMENT = 2 * 2**20
 CONTEXT = 300 * 2**20
@@ -29,11 +31,18 @@ _now = time.monotonic
 class Emulated:
     """The device itself."""
 
-    def __init__(self, total_bytes: int) -> None:
+    def __init__(self, total_bytes: int, *, name: str = DEVICE_NAME, context_bytes: int = CONTEXT) -> None:
+        if not name.startswith("Emulated"):
+            raise ValueError(f'an emulated device says so: its name must begin with "Emulated", got "{name}"')
+        self.name = name
         self.total_bytes = total_bytes
+        # Taken by being opened, before anything is allocated.
+        self.context_bytes = context_bytes
         self.is_open = False
         self.is_capturing = False
         self.free_at = 0.0
+        self.fraction = 1.0
+        self.splinters = 0
         # Kernels of the last while, as (begin, end).
         self.worked: deque[tuple[float, float]] = deque(maxlen=4096)
         self.stats = dict.fromkeys(("allocated", "allocated_peak", "reserved", "reserved_peak", "retries", "ooms"), 0)
@@ -56,15 +65,25 @@ class Emulated:
     def allocate(self, size: int) -> None:
         self.is_open = True
         stats = self.stats
-        if stats["allocated"] + size > stats["reserved"]:
-            reserved = -(-(stats["allocated"] + size) // SEGMENT) * SEGMENT
-            if reserved + CONTEXT > self.total_bytes:
+        needed = -(-(stats["allocated"] + size) // SEGMENT) * SEGMENT
+        if needed + self.splinters > stats["reserved"]:
+            room = min(self.total_bytes - self.context_bytes, self.fraction * self.total_bytes)
+            if needed + self.splinters > room:
+                # What no request fits into is given back, and it is asked once more.
                 stats["retries"] += 1
+                self.splinters = 0
+                self.empty_cache()
+            if needed > room:
                 stats["ooms"] += 1
                 import torch
 
-                raise torch.OutOfMemoryError(f"emulated out of memory: tried to allocate {size} bytes")
-            stats["reserved"] = reserved
+                taken = self.context_bytes + stats["reserved"]
+                raise torch.OutOfMemoryError(
+                    f"emulated out of memory on {self.name}: tried to allocate {size / 1e6:.0f} MB; of"
+                    f" {self.total_bytes / 1e6:.0f} MB {taken / 1e6:.0f} MB are taken"
+                    + (f", {self.fraction * self.total_bytes / 1e6:.0f} MB allowed" if self.fraction < 1 else "")
+                )
+            stats["reserved"] = needed + self.splinters
         stats["allocated"] += size
         stats["allocated_peak"] = max(stats["allocated_peak"], stats["allocated"])
         stats["reserved_peak"] = max(stats["reserved_peak"], stats["reserved"])
@@ -72,7 +91,22 @@ class Emulated:
     def free(self, size: int) -> None:
         self.stats["allocated"] -= size
 
+    def splinter(self, size: int) -> None:
+        """Held by the allocator, in pieces that no request fits into: until it has to give them back."""
+        self.splinters += size
+        used = -(-self.stats["allocated"] // SEGMENT) * SEGMENT
+        self.stats["reserved"] = max(self.stats["reserved"], used + self.splinters)
+        self.stats["reserved_peak"] = max(self.stats["reserved_peak"], self.stats["reserved"])
+
+    def set_fraction(self, fraction: float, device: object = None) -> None:
+        """Of the whole device: what more is asked for runs out of memory, however much is free."""
+        if not isinstance(fraction, float) or not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        self.is_open = True
+        self.fraction = fraction
+
     def empty_cache(self) -> None:
+        self.splinters = 0
         self.stats["reserved"] = -(-self.stats["allocated"] // SEGMENT) * SEGMENT
 
     def reset_peaks(self, device: object = None) -> None:
@@ -153,12 +187,14 @@ def module_of(device: Emulated, without: tuple[str, ...] = ()) -> Any:
     module.max_memory_reserved = lambda device_=None: device.stats["reserved_peak"]
     module.reset_peak_memory_stats = device.reset_peaks
     module.empty_cache = device.empty_cache
+    module.set_per_process_memory_fraction = device.set_fraction
+    module.get_per_process_memory_fraction = lambda device_=None: device.fraction
     module.mem_get_info = lambda device_=None: (
-        device.total_bytes - CONTEXT - device.stats["reserved"],
+        device.total_bytes - device.context_bytes - device.stats["reserved"],
         device.total_bytes,
     )
     module.get_device_properties = lambda index: SimpleNamespace(
-        name="Emulated GPU",
+        name=device.name,
         uuid=UUID,
         total_memory=device.total_bytes,
         pci_domain_id=0,
@@ -170,11 +206,19 @@ def module_of(device: Emulated, without: tuple[str, ...] = ()) -> Any:
     return module
 
 
-def install(*, total_bytes: int = 16 * 2**30, without: tuple[str, ...] = ()) -> Emulated:
+def install(
+    *,
+    total_bytes: int = 16 * 2**30,
+    name: str = DEVICE_NAME,
+    context_bytes: int = CONTEXT,
+    without: tuple[str, ...] = (),
+) -> Emulated:
     """Into the torch of this process."""
     import torch
 
-    device = Emulated(total_bytes)
+    if real := real_accelerator():
+        raise RuntimeError(f"the emulated accelerator is for machines without one, and {real} is here")
+    device = Emulated(total_bytes, name=name, context_bytes=context_bytes)
     vars(torch)[NAME] = module_of(device, without)
     torch.accelerator.current_accelerator = lambda check_available=False: SimpleNamespace(type=NAME, index=None)  # type: ignore[assignment, return-value]
     if path := os.environ.get("FAKE_NVML_STATE"):
@@ -182,13 +226,30 @@ def install(*, total_bytes: int = 16 * 2**30, without: tuple[str, ...] = ()) -> 
     return device
 
 
+def real_accelerator() -> str | None:
+    """As torch names the kind of it; None without one. Only asked of torch: no context is opened."""
+    import torch
+
+    for kind in ("cuda", "xpu", "mps"):
+        is_available = getattr(getattr(torch, kind, None), "is_available", None)
+        if is_available is not None and is_available():
+            return f"torch.{kind}"
+    return None
+
+
 def _drive_nvml(device: Emulated, path: str) -> None:
     while True:
         time.sleep(0.05)
-        used = CONTEXT + device.stats["reserved"] if device.is_open else 0
+        used = device.context_bytes + device.stats["reserved"] if device.is_open else 0
         # Other lines (what the fake driver shall refuse, who else is there) stay as the test wrote them.
         util = round(100 * min(1.0, device.busy_share(_now())))
-        ours = {"gpu0.util": util, "gpu0.used": used, "gpu0.procs": f"{os.getpid()}:{used}:{util}"}
+        ours = {
+            "gpu0.util": util,
+            "gpu0.used": used,
+            "gpu0.procs": f"{os.getpid()}:{used}:{util}",
+            # Killed, this process cannot take its lines back.
+            "gpu0.while_alive": os.getpid(),
+        }
         try:
             with open(path) as file:
                 others = [line for line in file.read().splitlines() if line.split(" ")[0] not in ours]

@@ -6,9 +6,12 @@
    gpu0.hang.<function> 3600   the call takes so many seconds
    clock_offset 0;@1763470000=-3600            the clock of the driver's samples, against the machine's
    gpu0.procs 4242:9000000000:80,4343:-:0     pid:bytes:percent; "-" for memory that is not told
+   gpu0.while_alive 4242       util, used and procs are nothing any more once this process has gone
    gpu0.slices 2, gpu0.slice0.uuid …          a divided device; handles of slices know memory and processes only
 
    -DOLD_DRIVER leaves out what drivers before 510 or so do not have. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +93,16 @@ static int has(u64 d, const char *name, char *out, size_t size) {
   return look(key, out, size);
 }
 
+/* A real driver frees what a dead process held. */
+static int of_the_dead(u64 d, const char *name) {
+  char value[32];
+  if (strcmp(name, "util") && strcmp(name, "used") && strcmp(name, "procs")) return 0;
+  return has(d, "while_alive", value, sizeof value) && kill((pid_t)atol(value), 0) && errno == ESRCH;
+}
+
 static double number(u64 d, const char *name, double otherwise, double when) {
   char value[512];
+  if (of_the_dead(d, name)) return 0;
   return has(d, name, value, sizeof value) ? at(value, when) : otherwise;
 }
 
@@ -142,6 +153,8 @@ int nvmlInitWithFlags(u32 flags) {
   if (code) inited--;
   return code;
 }
+/* By which programs know this library from NVIDIA's. */
+int emulatedNvml(void) { return 1; }
 int nvmlShutdown(void) { return OK; }
 const char *nvmlErrorString(int code) { return code == 999 ? "Unknown Error" : "An Error"; }
 
@@ -238,7 +251,7 @@ typedef struct { u32 pid; u64 when; u32 sm, memory, encoder, decoder; } process_
 static u32 processes(u64 d, const char *which, process *out, process_use *uses, u32 size) {
   char value[512], *rest = value, *one;
   u32 n = 0;
-  if (!has(d, which, value, sizeof value)) return 0;
+  if (of_the_dead(d, which) || !has(d, which, value, sizeof value)) return 0;
   while ((one = strsep(&rest, ","))) {
     u32 pid, sm = 0;
     char bytes[32] = "-";

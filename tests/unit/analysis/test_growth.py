@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vtune.analysis.growth import RunLength, run_length, with_growth
+from vtune.analysis.growth_copies import cap_bytes, find_copies, worth_reading
+from vtune.analysis.growth_leak import find_leak
+from vtune.analysis.growth_series import Level
+from vtune.analysis.roles import Roles, TrainPass
+from vtune.analysis.window import step_windows
+from vtune.domain.events import BatchDelivered, Fact, OptimizerStepped, ProcessSample, TelemetrySample
+from vtune.domain.experiment import PlannedRun
+from vtune.domain.record import Measurement
+
+MIB = 2**20
+MAIN, WORKERS = 10, (21, 22)
+PLANNED = RunLength(epoch=400.0, run=800.0)
+
+
+def levels(held: list[float], every: float = 6.0) -> list[Level]:
+    return [Level(step=5 + n * every, bytes=int(value)) for n, value in enumerate(held)]
+
+
+def sawtooth(count: int, height: float) -> np.ndarray:
+    return height * (np.arange(count) % 4) / 4
+
+
+def test_a_steady_leak_is_found_with_its_rate() -> None:
+    leak = find_leak(levels([200 * MIB + n * 3 * MIB for n in range(14)]))
+    assert leak is not None and leak.bytes_per_step == pytest.approx(MIB / 2)
+
+
+def test_a_leak_below_batches_that_come_and_go_is_found() -> None:
+    held = 200 * MIB + np.arange(40) * 3 * MIB + sawtooth(40, 30 * MIB)
+    leak = find_leak(levels(list(held)))
+    assert leak is not None and leak.ci95[0] < MIB / 2 < leak.ci95[1]
+
+
+@pytest.mark.parametrize("height", [0.0, 4 * MIB, 200 * MIB])
+def test_batches_that_come_and_go_are_no_leak(height: float) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        count = int(rng.integers(8, 60))
+        held = 300 * MIB + height * rng.random(count)
+        assert find_leak(levels(list(held))) is None
+
+
+def test_a_cache_that_has_filled_is_no_leak() -> None:
+    assert find_leak(levels([200 * MIB + 80 * MIB * (1 - math.exp(-n / 3)) for n in range(20)])) is None
+
+
+def test_one_jump_is_no_leak() -> None:
+    assert find_leak(levels([200.0 * MIB] * 10 + [300.0 * MIB] * 10)) is None
+
+
+def test_a_few_looks_show_no_leak() -> None:
+    assert find_leak(levels([200 * MIB + n * 30 * MIB for n in range(5)])) is None
+
+
+def copied(n: float, cap: float, rate: float) -> float:
+    return cap * (1 - math.exp(-rate * n / cap))
+
+
+@pytest.mark.parametrize("part", [0.6, 0.8, 1.0])
+def test_copies_are_projected_to_where_they_saturate(part: float) -> None:
+    cap, rate = 600 * MIB, 0.7 * MIB
+    at = [5, 30, 70]
+    found = find_copies([Level(step=n, bytes=int(copied(n, cap * part, rate))) for n in at], 0.0, cap)
+    assert found is not None
+    come, low, high = found.to_come(700 - 70)
+    truth = copied(700, cap * part, rate) - copied(70, cap * part, rate)
+    assert come == pytest.approx(truth, rel=0.2) and low <= truth <= 1.01 * high
+    assert found.to_come(10**9)[2] <= cap
+
+
+def test_the_projection_of_copies_never_passes_what_there_is_to_copy() -> None:
+    cap = 100 * MIB
+    found = find_copies([Level(step=n, bytes=n * MIB) for n in (2, 40, 60)], 0.0, cap)
+    assert found is not None and found.to_come(10**6)[0] <= cap
+
+
+def test_pages_that_are_still_shared_are_no_copies() -> None:
+    assert find_copies([Level(step=n, bytes=-900 * MIB + n * 1000) for n in (5, 30, 70)], 0.0, 600 * MIB) is None
+
+
+def passed(**more: object) -> Fact:
+    data = {
+        "pass": 0,
+        "held": 500 * MIB,
+        "held_by_imports": 200 * MIB,
+        "effective": {"num_workers": 2, "start_method": "fork"},
+        **more,
+    }
+    return Fact(pid=MAIN, t_s=0.0, name="pass", data=data)
+
+
+def test_workers_can_copy_what_their_parent_holds_beyond_its_imports() -> None:
+    assert cap_bytes(passed()) == 600 * MIB
+    assert cap_bytes(passed(effective={"num_workers": 2, "start_method": "spawn"})) == 0
+    assert cap_bytes(passed(held=None)) is None
+    assert worth_reading([passed()]) and not worth_reading([passed(held=210 * MIB)])
+
+
+def a_training(*, persistent: bool = False, steps: int = 80) -> Roles:
+    settings = {"workers": 2, "prefetch_factor": 2, "persistent_workers": persistent, "batch_size": 4}
+    one = TrainPass(number=0, begun_s=0.0, length=None, worker_pids=WORKERS, resume=0, settings=settings)
+    batches = tuple(
+        BatchDelivered(
+            pid=MAIN, loader=0, pass_number=0, index=n, asked_s=n / 10, returned_s=n / 10 + 0.01, leading=4, samples=4,
+            main_thread=True, nested=False, grad=True,
+        )
+        for n in range(steps)
+    )  # fmt: skip
+    ends = tuple(
+        OptimizerStepped(pid=MAIN, optimizer=0, number=n + 1, ended_s=(n + 1) / 10, main_thread=True)
+        for n in range(steps)
+    )
+    return Roles(
+        pid=MAIN, steps=ends, optimizer=0, train=None, passes=(one,), batches=batches, others=(), other_batches=(),
+        peers_worker_pids=(), ranks=(MAIN,),
+    )  # fmt: skip
+
+
+def samples(main: float = 0.0, workers: float = 0.0, copies: float = 0.0, noise: float = 0.0) -> list[TelemetrySample]:
+    """Eight seconds of ten steps each; a dear reading every two seconds."""
+    taken, rng = [], np.random.default_rng(3)
+    for tick in range(1, 40):
+        step = 2 * tick
+        anon = {MAIN: 200 * MIB + int(main * step + noise * rng.random())}
+        anon |= {pid: 220 * MIB + int(workers * step / 2) for pid in WORKERS}
+        shared = 400 * MIB - int(copied(step, 600 * MIB, copies)) if copies else 400 * MIB
+        dear = tick % 10 == 1
+        taken.append(
+            TelemetrySample(
+                t_s=tick / 5,
+                processes=tuple(
+                    ProcessSample(
+                        pid=pid, ppid=1, name="python", rss_bytes=held, cpu_s=0.0, anon_bytes=held,
+                        own_bytes=held - shared // 3 if dear else None,
+                    )
+                    for pid, held in anon.items()
+                ),
+                ram_bytes=sum(anon.values()) - shared if dear else None,
+                shm_used_bytes=0, others_cores=None, ram_available_bytes=None,
+            )
+        )  # fmt: skip
+    return taken
+
+
+def grown(
+    telemetry: list[TelemetrySample],
+    *,
+    persistent: bool = False,
+    length: RunLength = PLANNED,
+    facts: tuple[Fact, ...] = (),
+) -> Measurement:
+    roles = a_training(persistent=persistent)
+    peak = max(s.ram_bytes for s in telemetry if s.ram_bytes is not None)
+    return with_growth(
+        Measurement(ram_peak_bytes=peak),
+        roles=roles,
+        telemetry=telemetry,
+        facts=facts,
+        regular=step_windows(roles)[3:],
+        length=length,
+    )
+
+
+def test_without_growth_the_run_needs_what_the_trial_needed() -> None:
+    measured = grown(samples(noise=3 * MIB))
+    assert measured.ram_growth == ()
+    assert measured.ram_projected_bytes == pytest.approx(measured.ram_peak_bytes, rel=0.02)
+
+
+def test_a_leak_in_the_training_goes_on_to_the_end_of_the_run() -> None:
+    measured = grown(samples(main=MIB))
+    (growth,) = measured.ram_growth
+    assert (growth.kind, growth.who, growth.steps) == ("leak", "main", 720)
+    assert growth.bytes_per_step == pytest.approx(MIB)
+    assert measured.ram_projected_bytes == pytest.approx((640 - 400 + 800) * MIB, rel=0.02)
+
+
+def test_a_leak_in_workers_ends_with_their_epoch_unless_they_persist() -> None:
+    once, lasting = grown(samples(workers=MIB)), grown(samples(workers=MIB), persistent=True)
+    assert [one.steps for one in (*once.ram_growth, *lasting.ram_growth)] == [320, 720]
+
+
+def test_copies_and_leaks_add_up() -> None:
+    measured = grown(samples(main=MIB, copies=0.7 * MIB), persistent=True, facts=(passed(),))
+    assert {one.kind for one in measured.ram_growth} == {"leak", "copy_on_write"}
+    truth = (640 - 400 + 800) * MIB + copied(800, 600 * MIB, 0.7 * MIB)
+    assert measured.ram_projected_bytes == pytest.approx(truth, rel=0.1)
+
+
+def test_a_leak_in_a_run_of_unknown_length_has_no_projection_and_says_why() -> None:
+    measured = grown(samples(main=MIB), length=RunLength(epoch=400.0, run=None))
+    assert measured.ram_projected_bytes is None and measured.ram_growth
+    assert "how many steps" in measured.unknown["ram_projected_bytes"]
+
+
+def test_old_telemetry_without_these_readings_projects_the_peak() -> None:
+    old = [
+        replace(s, processes=tuple(replace(p, anon_bytes=None, own_bytes=None) for p in s.processes))
+        for s in samples(main=MIB)
+    ]
+    assert grown(old).ram_projected_bytes == grown(old).ram_peak_bytes
+
+
+def test_the_run_is_as_long_as_planned_whatever_the_batch() -> None:
+    measured = Measurement(samples_per_epoch=800, effective_batch=8)
+    assert run_length(measured, PlannedRun(epochs=3), 2.0) == RunLength(epoch=100.0, run=300.0)
+    assert run_length(measured, PlannedRun(epochs=3, iterations_per_epoch=100), 2.0).run == 150.0
+    assert run_length(measured, PlannedRun(), 1.0).run is None

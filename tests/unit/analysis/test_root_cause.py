@@ -1,0 +1,141 @@
+"""Who failed first, from the words that torch, its launchers and Python really leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from vtune.analysis.root_cause import Failure, failed_thread, failures_of, root_of, signal_of, worker_slots
+from vtune.domain.events import Fact
+from vtune.domain.trial import TrialOutcome
+
+FAILED = TrialOutcome(ended_by="itself", exit_code=1, signal=None, seconds=10.0)
+RAISED = """Caught ValueError in DataLoader worker process 3.
+Original Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 358, in _worker_loop
+    data = fetcher.fetch(index)
+  File "/home/me/project/data.py", line 41, in __getitem__
+    return load(self.paths[index])
+  File "/usr/lib/python3.11/site-packages/numpy/lib/npyio.py", line 427, in load
+    fid = open(file)
+ValueError: bad volume 18
+"""
+TORCHRUN = """
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-01-01_10:00:00
+  host      : here
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code0} (pid: 70)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_10:00:00
+  host      : here
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code1} (pid: 71)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 71
+============================================================
+"""
+
+
+def failure(
+    pid: int, type_: str = "ValueError", text: str = "", *, t_s: float = 1.0, rank: int | None = None
+) -> Failure:
+    return Failure(pid=pid, rank=rank, t_s=t_s, type=type_, text=text, where="train.py:8 in main")
+
+
+def test_a_workers_error_is_told_with_its_own_place_and_not_with_that_of_the_loop() -> None:
+    root = root_of(FAILED, "", [failure(7, text=RAISED)])
+    assert root.sentence() == "loader worker 3 failed first: ValueError: bad volume 18 (data.py:41 in __getitem__)"
+
+
+def test_a_workers_error_is_found_in_the_last_words_where_nothing_else_tells_it() -> None:
+    words = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: {RAISED}\n'
+    assert root_of(FAILED, words).sentence().startswith("loader worker 3 failed first: ValueError: bad volume 18")
+
+
+@pytest.mark.parametrize(
+    ("said", "signal"),
+    [("Killed", 9), ("Bus error", 7), ("Segmentation fault", 11), ("Aborted", 6), ("Terminated", 15)],
+)
+def test_a_killed_worker_is_named_by_its_number_and_its_signal(said: str, signal: int) -> None:
+    words = f"RuntimeError: DataLoader worker (pid 77) is killed by signal: {said}. It is possible that\n"
+    words += "RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly"
+    root = root_of(FAILED, words, workers={70: 0, 77: 1})
+    assert (root.who, root.signal, root.pid) == ("loader worker 1 (pid 77)", signal, 77)
+
+
+def test_a_worker_that_left_without_a_signal_is_named() -> None:
+    root = root_of(FAILED, "RuntimeError: DataLoader worker (pid(s) 77, 78) exited unexpectedly", workers={77: 1})
+    assert root.sentence() == "loader worker 1 (pid 77) ended first, without a word"
+
+
+def test_the_rank_that_torchrun_saw_first_is_told_with_its_own_error() -> None:
+    failures = [failure(71, text="shard 1 is empty", rank=1), failure(60, "ChildFailedError", t_s=2.0)]
+    root = root_of(FAILED, TORCHRUN.format(code0=1, code1=1), failures)
+    assert root.sentence() == "rank 1 failed first: ValueError: shard 1 is empty (train.py:8 in main)"
+
+
+def test_a_killed_rank_goes_before_those_that_lost_their_peer() -> None:
+    words = TORCHRUN.format(code0=-9, code1=1)
+    lost = failure(71, "torch.distributed.DistBackendError", "Connection closed by peer", rank=1)
+    root = root_of(FAILED, words, [lost])
+    assert root.sentence() == "rank 0 (pid 70) was killed by SIGKILL"
+
+
+def test_without_a_summary_the_earliest_error_is_the_cause() -> None:
+    late = failure(70, "RuntimeError", "Connection closed by peer", t_s=3.0, rank=0)
+    root = root_of(FAILED, "", [failure(71, text="shard 1 is empty", rank=1), late])
+    assert root.sentence() == "rank 1 failed first: ValueError: shard 1 is empty (train.py:8 in main)"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGSEGV", "SIGSEGV"),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with exit code 3", "exit code 3"),
+        (
+            "torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+            "-- Process 1 terminated with the following error:\n"
+            'Traceback (most recent call last):\n  File "/home/me/train.py", line 9, in main\n    x\n'
+            "ValueError: shard 1 is empty\n\n",
+            "ValueError: shard 1 is empty (train.py:9 in main)",
+        ),
+    ],
+)
+def test_a_spawned_process_is_named(words: str, said: str) -> None:
+    sentence = root_of(FAILED, words).sentence()
+    assert "process 1" in sentence and said in sentence
+
+
+@pytest.mark.parametrize(("code", "expected"), [(137, 9), (143, 15), (139, 11), (1, None), (200, None), (0, None)])
+def test_a_shells_exit_code_is_read_as_a_signal(code: int, expected: int | None) -> None:
+    assert signal_of(TrialOutcome(ended_by="itself", exit_code=code, signal=None, seconds=1.0)) == expected
+
+
+def test_facts_are_read_in_the_order_of_time_with_their_ranks() -> None:
+    facts = [
+        Fact(pid=71, t_s=0.0, name="hello", data={"rank": 1}),
+        Fact(pid=70, t_s=9.0, name="failed", data={"type": "KeyError", "text": "'b'", "where": "/a/b/train.py:3 in f"}),
+        Fact(pid=71, t_s=8.0, name="failed", data={"type": "ValueError", "text": "", "where": None}),
+        Fact(pid=70, t_s=1.0, name="pass", data={"worker_pids": [80, None, 82]}),
+    ]
+    first, second = failures_of(facts)
+    assert (first.rank, first.line, first.where) == (1, "ValueError", None)
+    assert (second.rank, second.line, second.where) == (None, "KeyError: 'b'", "train.py:3 in f")
+    assert worker_slots(facts) == {80: 0, 82: 2}
+
+
+def test_a_failed_thread_is_told_by_its_name_and_error() -> None:
+    words = (
+        "Exception in thread feeder:\nTraceback (most recent call last):\n"
+        '  File "train.py", line 3, in feed\nValueError: no more data\n'
+    )
+    assert failed_thread(words) == "thread feeder ended with ValueError: no more data"
+    assert failed_thread("all is well") is None

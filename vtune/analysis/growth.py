@@ -1,0 +1,184 @@
+"""Memory that is going to happen: what grew over the window, and what it comes to in the planned run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vtune.analysis.growth_copies import Copies, cap_bytes, find_copies
+from vtune.analysis.growth_leak import Leak, find_leak
+from vtune.analysis.growth_series import TreeLevel, held_alone, not_shared, step_at, tree_levels
+from vtune.analysis.roles import Roles, TrainPass
+from vtune.analysis.window import StepWindow
+from vtune.domain.events import Fact, TelemetrySample
+from vtune.domain.experiment import PlannedRun
+from vtune.domain.record import Measurement, RamGrowth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLength:
+    """In optimizer steps, as far as it is known."""
+
+    epoch: float | None
+    run: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Growing:
+    """One growth, and the step of the run at which it is over."""
+
+    what: RamGrowth
+    law: Leak | Copies
+    # Of several ranks, each grows alike.
+    times: int
+    low_bytes: float = 0.0
+    high_bytes: float = 0.0
+
+    def since(self, last: float, level: TreeLevel) -> float:
+        """What came from that look on to the end of the window."""
+        if isinstance(self.law, Leak):
+            return self.times * self.law.bytes_per_step * (last - level.step)
+        return -self.times * self.law.to_come(level.read_step - last)[0]
+
+
+def run_length(measured: Measurement, planned: PlannedRun, batch_factor: float) -> RunLength:
+    epoch = None
+    if planned.iterations_per_epoch and not planned.samples_per_epoch:
+        # As many samples as planned: with a larger batch in fewer iterations.
+        epoch = planned.iterations_per_epoch / batch_factor
+    elif measured.samples_per_epoch and measured.effective_batch:
+        epoch = measured.samples_per_epoch / measured.effective_batch
+    run = epoch * planned.epochs if epoch is not None and planned.epochs else None
+    return RunLength(epoch=epoch, run=run)
+
+
+def with_growth(
+    measured: Measurement,
+    *,
+    roles: Roles,
+    telemetry: Sequence[TelemetrySample],
+    facts: Sequence[Fact],
+    regular: Sequence[StepWindow],
+    length: RunLength,
+) -> Measurement:
+    if not regular or measured.ram_peak_bytes is None:
+        return measured
+    at = step_at(roles)
+    last = float(len(roles.steps))
+    # After its last step a training takes itself apart: that is no part of a run.
+    begun_s, ended_s = regular[0].started_s, roles.steps[-1].ended_s
+    window = [s for s in telemetry if begun_s <= s.t_s <= ended_s and s.processes]
+    growing = []
+    leak = find_leak(held_alone(window, roles.ranks, at))
+    if leak is not None:
+        growing.append(_linear(leak, "main", _left(length.run, last), times=1))
+    if roles.workers:
+        growing += _of_workers(window, facts, roles, length, last)
+    return _projected(measured, growing, tree_levels(window, at), last)
+
+
+def _of_workers(
+    window: Sequence[TelemetrySample], facts: Sequence[Fact], roles: Roles, length: RunLength, last: float
+) -> list[_Growing]:
+    at = step_at(roles)
+    times = max(1, len(roles.ranks))
+    born = _longest_lived(roles)
+    if born is None:
+        return []
+    first = at(born.begun_s) if born.begun_s is not None else 0.0
+    own = [s for s in window if {p.pid for p in s.processes} >= set(born.worker_pids)]
+    # Workers that end with their epoch take along what they have gathered.
+    lives_on = born.settings.get("persistent_workers") is True
+    end = length.run if lives_on else length.epoch
+    left = None if end is None else max(0.0, end - (last - (first if not lives_on else 0.0)))
+    found = []
+    leak = find_leak(held_alone(own, born.worker_pids, at))
+    if leak is not None:
+        found.append(_linear(leak, "workers", left, times=times))
+    cap = _cap_of(facts, roles, born)
+    levels = not_shared(own, born.worker_pids, at)
+    copies = find_copies(levels, first, cap) if cap is not None else None
+    if copies is not None:
+        found.append(_saturating(copies, left, times=times))
+    return found
+
+
+def _linear(leak: Leak, who: str, left: float | None, *, times: int) -> _Growing:
+    slope, (low, high) = times * leak.bytes_per_step, (times * bound for bound in leak.ci95)
+    what = RamGrowth(
+        kind="leak",
+        who="main" if who == "main" else "workers",
+        bytes_per_step=slope,
+        bytes_per_step_ci95=(low, high),
+        steps=None if left is None else round(left),
+        to_come_bytes=None if left is None else round(slope * left),
+    )
+    if left is None:
+        return _Growing(what=what, law=leak, times=times)
+    return _Growing(what=what, law=leak, times=times, low_bytes=max(0.0, low * left), high_bytes=high * left)
+
+
+def _saturating(copies: Copies, left: float | None, *, times: int) -> _Growing:
+    # Of a run whose length nobody knows, the most that it can come to.
+    come, low, high = (times * value for value in copies.to_come(math.inf if left is None else left))
+    low_rate, high_rate = copies.bytes_per_step_ci95
+    what = RamGrowth(
+        kind="copy_on_write",
+        who="workers",
+        bytes_per_step=times * copies.bytes_per_step,
+        bytes_per_step_ci95=(times * low_rate, times * high_rate),
+        cap_bytes=times * copies.left_bytes,
+        steps=None if left is None else round(left),
+        to_come_bytes=round(come),
+    )
+    return _Growing(what=what, law=copies, times=times, low_bytes=low, high_bytes=high)
+
+
+def _projected(
+    measured: Measurement, growing: Sequence[_Growing], levels: Sequence[TreeLevel], last: float
+) -> Measurement:
+    peak = measured.ram_peak_bytes or 0
+    # Every look in the window, brought to its end: what batches come and go on top is in the highest of them.
+    level = max((one.bytes + sum(each.since(last, one) for each in growing) for one in levels), default=peak)
+    fixed = replace(measured, ram_growth=tuple(one.what for one in growing))
+    if any(one.what.to_come_bytes is None for one in growing):
+        because = "memory leaks, and how many steps the run has was not found (vtune.run says it)"
+        return replace(fixed, unknown={**measured.unknown, "ram_projected_bytes": because})
+    to_come = sum(one.what.to_come_bytes or 0 for one in growing)
+    # Queues that a slow loader never filled will be full after the first long pause.
+    queue = 0
+    if measured.shm_needed_bytes is not None and measured.shm_peak_bytes is not None:
+        queue = max(0, measured.shm_needed_bytes - measured.shm_peak_bytes)
+    low = max(level + sum(one.low_bytes for one in growing), peak)
+    high = max(level + sum(one.high_bytes for one in growing), peak) + queue
+    return replace(
+        fixed,
+        ram_projected_bytes=round(max(peak, level + to_come)),
+        ram_projected_ci95=(round(low), round(high)),
+    )
+
+
+def _longest_lived(roles: Roles) -> TrainPass | None:
+    """The pass whose workers were there for most of the steps; of persistent workers, the one that started them."""
+    lived: dict[tuple[int, ...], int] = {}
+    by_number = {one.number: one for one in roles.passes}
+    for batch in roles.batches:
+        one = by_number.get(batch.pass_number)
+        if one is not None and one.worker_pids:
+            lived[one.worker_pids] = lived.get(one.worker_pids, 0) + 1
+    if not lived:
+        return None
+    pids = max(lived, key=lambda pids: lived[pids])
+    return next(one for one in roles.passes if one.worker_pids == pids)
+
+
+def _cap_of(facts: Sequence[Fact], roles: Roles, born: TrainPass) -> int | None:
+    for fact in facts:
+        if fact.name == "pass" and fact.pid == roles.pid and fact.data.get("pass") == born.number:
+            return cap_bytes(fact)
+    return None
+
+
+def _left(steps: float | None, last: float) -> float | None:
+    return None if steps is None else max(0.0, steps - last)

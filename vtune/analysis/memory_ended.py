@@ -1,0 +1,109 @@
+"""Which memory ran out, by the kernel's word, the training's own words, or both: and when nothing says that one did."""
+
+from __future__ import annotations
+
+import re
+
+from vtune.analysis.root_cause import SIGBUS, SIGKILL, Root
+from vtune.domain.numbers import bytes_
+from vtune.domain.trial import TrialOutcome, TrialStatus
+
+OUT_OF_MEMORY = (
+    (TrialStatus.OUT_OF_VRAM, r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUBLAS_STATUS_ALLOC_FAILED"),
+    # Before shared memory: torch tells the same way of a mapping that the kernel had no room for.
+    (TrialStatus.OUT_OF_RAM, r"unable to (?:mmap|open)[^\n]*Cannot allocate memory"),
+    (
+        TrialStatus.OUT_OF_SHM,
+        r"(?i)unable to (?:write|allocate|resize|mmap|open)[^\n]*(?:/dev/shm|shared memory|/?torch_)"
+        r"|No space left on device[^\n]*(?:/dev/shm|psm_|torch_)",
+    ),
+    (
+        TrialStatus.OUT_OF_RAM,
+        r"(?m)^MemoryError|\bMemoryError:|can't allocate memory|Cannot allocate memory|ArrayMemoryError|std::bad_alloc",
+    ),
+)
+# Of RAM that is left when the kernel begins to kill; what a group has left is counted later than it is taken.
+ALL_BUT_FULL = 0.02
+LEAST_FREE_BYTES = 192 * 2**20
+# A batch larger than this, and than half of /dev/shm, has not been seen to pass through it.
+ROOM_FOR_A_BATCH = 2**30
+
+
+def out_of_memory(
+    outcome: TrialOutcome,
+    root: Root,
+    words: str,
+    *,
+    available_bytes: int | None,
+    ram_bytes: int | None,
+    shm_bytes: int | None,
+    shm_used_bytes: int | None,
+) -> tuple[TrialStatus, str] | None:
+    """The status, and the sentence that tells why."""
+    by_kernel = _killed_for_memory(outcome, root, available_bytes, ram_bytes)
+    if by_kernel is not None:
+        return TrialStatus.OUT_OF_RAM, by_kernel
+    if root.signal == SIGBUS:
+        return _bus_error(root, shm_bytes, shm_used_bytes)
+    for where in (root.error, words):
+        for status, pattern in OUT_OF_MEMORY:
+            # The last one: a traceback shows the source before it tells the error.
+            for found in [*re.finditer(pattern, where)][-1:]:
+                line = _line_of(where, found.start())
+                place = f" ({root.where})" if where is root.error and root.where else ""
+                who = f"{root.who} failed first: " if root.who is not None else ""
+                has = f"; /dev/shm has {bytes_(shm_bytes)}" if status is TrialStatus.OUT_OF_SHM and shm_bytes else ""
+                return status, f"{who}{line}{place}{has}"
+    return None
+
+
+def no_sign_of_memory(root: Root) -> str:
+    who = root.who or "the training"
+    return f"{who} was killed by SIGKILL, from outside or by the kernel; no sign of memory"
+
+
+def _killed_for_memory(
+    outcome: TrialOutcome, root: Root, available_bytes: int | None, ram_bytes: int | None
+) -> str | None:
+    for kill in outcome.kernel_killed:
+        who = root.who if root.who is not None and root.pid == kill.pid else f"process {kill.pid} of the training"
+        why = "its control group was at its limit" if kill.of_group else "the machine was out of RAM"
+        return f"the kernel killed {who} for memory: {why}"
+    group = outcome.group
+    if group is not None and group.oom_kills:
+        limit = f" of {bytes_(group.limit_bytes)}" if group.limit_bytes is not None else ""
+        count = "a process" if group.oom_kills == 1 else f"{group.oom_kills} processes"
+        return f"the kernel killed {count} of the training for passing its control group's limit{limit}"
+    if root.signal != SIGKILL:
+        return None
+    who = root.who or "the training"
+    if outcome.machine_oom_kills:
+        count = "1 process" if outcome.machine_oom_kills == 1 else f"{outcome.machine_oom_kills} processes"
+        return f"{who} was killed by SIGKILL, and the kernel killed {count} for memory on this machine meanwhile"
+    if (
+        available_bytes is None
+        or ram_bytes is None
+        or available_bytes >= max(LEAST_FREE_BYTES, ALL_BUT_FULL * ram_bytes)
+    ):
+        return None
+    left = bytes_(available_bytes)
+    return f"{who} was killed by SIGKILL when only {left} of RAM were available: most likely by the kernel"
+
+
+def _bus_error(root: Root, shm_bytes: int | None, used_bytes: int | None) -> tuple[TrialStatus, str] | None:
+    """Written to a shared memory that is full, or read from a mapped file that somebody has made shorter."""
+    who = root.who or "the training"
+    if shm_bytes is None:
+        return TrialStatus.OUT_OF_SHM, f"{who} was killed by SIGBUS (bus error), as a full /dev/shm does it"
+    free = shm_bytes - (used_bytes or 0)
+    if free >= ROOM_FOR_A_BATCH and free >= shm_bytes / 2:
+        return None
+    return TrialStatus.OUT_OF_SHM, (
+        f"{who} was killed by SIGBUS (bus error): /dev/shm has {bytes_(shm_bytes)}, and no room for its batches"
+    )
+
+
+def _line_of(words: str, position: int) -> str:
+    begin = words.rfind("\n", 0, position) + 1
+    end = words.find("\n", position)
+    return words[begin : end if end >= 0 else None].strip()[:300]

@@ -1,0 +1,113 @@
+"""What a loader's full queues take: shared memory for batches on their way, pinned memory for those that are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vtune.analysis.roles import Roles
+from vtune.domain.effects import Scalar
+from vtune.domain.events import Fact
+from vtune.domain.numbers import bytes_
+from vtune.domain.record import Measurement, TrialRecord
+
+# A batch that is taken, and one that is made while all queues are full.
+BEYOND_THE_QUEUE = 2
+# Segments by tensor, rounded up to pages: 3 to 26 % more than the tensors were seen.
+SHARE_ON_TOP = 1.15
+# As torch does, where nobody asks for another one.
+USUAL_PREFETCH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    needed_bytes: int
+    batch_bytes: int
+    detail: str
+    next: tuple[str, ...]
+
+
+def needed_shm_bytes(batch_bytes: int, workers: int, prefetch: int) -> int:
+    return int((workers * prefetch + BEYOND_THE_QUEUE) * batch_bytes * SHARE_ON_TOP) if workers else 0
+
+
+def with_queues(measured: Measurement, roles: Roles, facts: Sequence[Fact]) -> Measurement:
+    if roles.train is None:
+        return measured
+    told = [
+        fact.data
+        for fact in facts
+        if fact.name == "shape" and fact.pid == roles.pid and fact.data.get("loader") in roles.train.numbers
+    ]
+    batch = max((size for data in told if isinstance(size := data.get("bytes"), int)), default=0)
+    if not batch:
+        return measured
+    pinned = max((size for data in told if isinstance(size := data.get("pinned_bytes"), int)), default=0)
+    # Without a device torch pins nothing, whatever it was asked. Its queue of pinned batches has no bound of its own.
+    pins = roles.settings.get("pin_memory") is True and any(fact.name == "device" for fact in facts)
+    ranks = max(1, len(roles.ranks))
+    return replace(
+        measured,
+        batch_bytes=batch,
+        shm_needed_bytes=ranks * needed_shm_bytes(batch, roles.workers, roles.prefetch),
+        pinned_bytes=ranks * max(1, roles.stock) * pinned if pins else None,
+    )
+
+
+def shm_refusal(
+    history: Sequence[TrialRecord],
+    wanted: Mapping[str, Scalar],
+    *,
+    free_bytes: int | None,
+) -> Refusal | None:
+    """Before a trial: whether the batches of its full queues would find room in /dev/shm, by what a batch took in the
+    study's earlier trials. `wanted`: what is asked, over what the training is set to."""
+    known = next((one for one in reversed(history) if one.measurement.batch_bytes), None)
+    if known is None or free_bytes is None:
+        return None
+    settings = {**_unasked(history), **{name: value for name, value in wanted.items() if value is not None}}
+    workers, prefetch = settings.get("workers"), settings.get("prefetch_factor")
+    if not isinstance(workers, int) or workers < 1:
+        return None
+    prefetch = prefetch if isinstance(prefetch, int) else USUAL_PREFETCH
+    size, then = settings.get("batch_size"), known.measurement.effective_settings.get("batch_size")
+    batch = known.measurement.batch_bytes or 0
+    if isinstance(size, int) and isinstance(then, int) and then > 0:
+        batch = round(batch * size / then)
+    ranks = max(1, known.measurement.ranks)
+    needed = ranks * needed_shm_bytes(batch, workers, prefetch)
+    if needed <= free_bytes:
+        return None
+    return Refusal(
+        needed_bytes=needed,
+        batch_bytes=batch,
+        detail=(
+            f"/dev/shm has {bytes_(free_bytes)} free, and {workers} {'worker' if workers == 1 else 'workers'} with"
+            f" prefetch_factor {prefetch} need up to {bytes_(needed)} of it for batches of {bytes_(batch)}: it was not"
+            " started"
+        ),
+        next=tuple(_relaxations(batch, workers, prefetch, ranks, free_bytes, needed)),
+    )
+
+
+def _relaxations(batch: int, workers: int, prefetch: int, ranks: int, free: int, needed: int) -> list[str]:
+    lines = []
+    fits = [w for w in range(1, workers) if ranks * needed_shm_bytes(batch, w, prefetch) <= free]
+    fewer = [p for p in range(1, prefetch) if ranks * needed_shm_bytes(batch, workers, p) <= free]
+    if fewer:
+        lines.append(f"--set prefetch_factor={max(fewer)} would fit")
+    if fits:
+        lines.append(f"--set workers={max(fits)} would fit")
+    lines.append(f"a /dev/shm that holds {bytes_(needed)} (docker run --shm-size={-(-needed // 2**30)}g)")
+    return lines
+
+
+def _unasked(history: Sequence[TrialRecord]) -> dict[str, Scalar]:
+    """What the training runs with where nothing is turned, as earlier trials saw it."""
+    found: dict[str, Scalar] = {}
+    for record in history:
+        turned = record.asked if record.asked is not None else record.settings
+        for name, value in record.measurement.effective_settings.items():
+            if name not in turned:
+                found.setdefault(name, value)
+    return found
