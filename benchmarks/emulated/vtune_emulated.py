@@ -49,7 +49,11 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"error: {error}\n\nhint: install a C compiler, e.g. the package gcc\n")
         return CANNOT
     with tempfile.TemporaryDirectory(prefix="vtune-emulated-") as folder:
-        return run(arguments, environment(library, Path(folder)))
+        code = run(arguments, environment(library, Path(folder)))
+    if not {"--quiet", "--json", "--help"} & set(arguments):
+        # What vtune advises to type begins with its own name, and would find no GPU.
+        sys.stderr.write(f"the GPU is only emulated here: instead of `vtune` type `python {sys.argv[0]}`\n")
+    return code
 
 
 def environment(library: Path, folder: Path) -> dict[str, str]:

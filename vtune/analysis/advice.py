@@ -29,6 +29,8 @@ class Again:
 
     study: str | None = None
     settings: Mapping[str, Scalar] = field(default_factory=dict)
+    # The limit it runs under.
+    ram_limit_bytes: int | None = None
 
     def but(self, **changed: Scalar) -> str:
         words = ["vtune probe", *([f"--study {self.study}"] if self.study is not None else [])]
@@ -42,10 +44,14 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
-    if _restart_is_felt(measured) and settings.get("workers") and settings.get("persistent_workers") is False:
+    # What workers gather goes with them at the epoch's end: where they persist it would last for the run.
+    gather = any(one.who == "workers" for one in measured.ram_growth)
+    restarts = _restart_is_felt(measured) and settings.get("workers") and settings.get("persistent_workers") is False
+    if restarts and not gather:
+        not_known = "; whether their memory would grow on then, a trial of it shows"
         lines.append(
             f"try {again.but(persistent_workers=True)}: starting workers anew is felt in so short an epoch"
-            f"{_steady_epoch(measured)}"
+            f"{_steady_epoch(measured)}{not_known if 'ram_growth' in measured.unknown else ''}"
         )
     if bottleneck == "host":
         lines.append(_host(measured, waits=waited >= WAITS_LITTLE))
@@ -100,6 +106,11 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]
     if measured.what_if and gain is None:
         return [f"{more} workers would hardly help: the replay of the loader says so; make a sample cheaper"]
     told = _predicted(gain) if more == max(1, workers * 2) else ""
+    fit = _fitting_workers(workers, measured, again.ram_limit_bytes)
+    if fit is not None and fit < more:
+        if fit <= workers:
+            return [f"{more} workers would hardly fit the RAM limit{told}: make a worker smaller, or a sample cheaper"]
+        more, told = fit, "; more would hardly fit the RAM limit"
     return [f"try {more} {'worker' if more == 1 else 'workers'}: {again.but(workers=more)}{told}"]
 
 
@@ -159,6 +170,14 @@ def _useful_workers(measured: Measurement, machine: Machine) -> int:
     """As many as the cores can feed: workers that mostly wait for storage leave their core to others."""
     computing = measured.worker_cost.cpu_fraction if measured.worker_cost is not None else None
     return max(1, int(machine.cores_to_plan_for / max(computing if computing is not None else 1.0, MOST_WAITING)))
+
+
+def _fitting_workers(workers: int, measured: Measurement, limit_bytes: int | None) -> int | None:
+    """Under the limit, if one more takes as much as what is there takes on average, the training itself included."""
+    needs = max(measured.ram_peak_bytes or 0, measured.ram_projected_bytes or 0)
+    if limit_bytes is None or not needs or not workers:
+        return None
+    return workers + max(0, int((limit_bytes - needs) / (needs / (workers + 1))))
 
 
 def _restart_is_felt(measured: Measurement) -> bool:

@@ -24,7 +24,7 @@ from vtune.analysis.laps import met_in_race
 from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
-from vtune.domain.choice import Choice, RankedBy, Ratio
+from vtune.domain.choice import Choice, Excess, RankedBy, Ratio
 from vtune.domain.experiment import Limits
 from vtune.domain.record import TrialRecord
 
@@ -39,7 +39,7 @@ def choose(
     """`ram_total_bytes` and `cores` are those of the machine that the records are from."""
     limits = limits or Limits()
     measured = [record for record in records if has_rate(record)]
-    over = {r.trial: found for r in measured if (found := excess_of(r, limits, ram_total_bytes))}
+    over = _over(measured, limits, ram_total_bytes)
     lasting = [record for record in measured if not record.measurement.fed_from_stock]
     cramped = {r.trial for r in measured if out_of_room(r.measurement)}
     feasible = [record for record in lasting if record.trial not in over and record.trial not in cramped]
@@ -93,6 +93,18 @@ def choose(
             *unjudged(feasible, limits, ram_total_bytes),
         ),
     )
+
+
+def _over(
+    measured: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None
+) -> dict[int, tuple[Excess, ...]]:
+    """What a launch of the same settings once took counts for all of them: one saw the validation, another did not."""
+    found: dict[int, tuple[Excess, ...]] = {}
+    for group in by_settings(measured).values():
+        each = {record.trial: excess_of(record, limits, ram_total_bytes) for record in group}
+        worst = max(each.values(), key=lambda one: max((e.needs_bytes / e.limit_bytes for e in one), default=0.0))
+        found.update({trial: own or worst for trial, own in each.items() if own or worst})
+    return found
 
 
 class _Against:

@@ -36,6 +36,12 @@ NO_NUMBER = re.compile(
     r"|\b(?:nans?|inf|infinite|non-?finite)\b[^\n]{0,40}\b(?:loss(?:es)?|grad(?:ient)?s?|weights?)\b"
     r"|returned nan values|\btraining (?:has )?diverged"
 )
+# The best loss before the first one, as scripts tell it.
+BEST_SO_FAR = re.compile(
+    r"(?i)\bfrom inf(?:inity)?\b|\binf(?:inity)?\s*(?:-+>|=+>|→)|\bbest\b[^\n]{0,60}\binf(?:inity)?\b"
+    # A value that somebody wrote.
+    r"|'(?:inf|nan)'|\"(?:inf|nan)\""
+)
 # Such words end a training when they are the last ones; further up they are a warning among others.
 LAST_LINES = 3
 BY_OTHERS = {
@@ -64,6 +70,8 @@ class Seen:
     stdout_words: str = ""
     # The process that steps.
     leader: int | None = None
+    # All that step the same training, it included.
+    ranks: Sequence[int] = ()
     failures: Sequence[Failure] = ()
     # Loader workers by pid, with their numbers.
     workers: Mapping[int, int] = field(default_factory=dict)
@@ -107,9 +115,15 @@ def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Trial
         case "limit":
             return _over_a_limit(outcome.over, outcome.ram_guard, seen)
         case "lost" | "parent_lost":
-            return TrialStatus.INTERRUPTED, "vtune or its supervisor was killed while the trial ran"
+            return TrialStatus.INTERRUPTED, _lost(outcome)
         case "itself":
             return _ended_itself(outcome, window, seen)
+
+
+def _lost(outcome: TrialOutcome) -> str:
+    if outcome.defect is None:
+        return "vtune or its supervisor was killed while the trial ran"
+    return f"a defect of vtune's: the trial's supervisor failed with {outcome.defect}; supervisor.log has the trace"
 
 
 def _over_a_limit(over: Passed | None, guard: RamGuard | None, seen: Seen) -> tuple[TrialStatus, str]:
@@ -125,7 +139,7 @@ def _over_a_limit(over: Passed | None, guard: RamGuard | None, seen: Seen) -> tu
                 )
             case "machine":
                 return TrialStatus.OUT_OF_RAM, (
-                    f"{stopped}, before the machine suffers: it had {left} of RAM left, less than its reserve of {most}"
+                    f"{stopped}, before the machine suffers: it had {left} of RAM left, less than the floor of {most}"
                 )
             case "shm":
                 return TrialStatus.OUT_OF_SHM, f"{stopped}: /dev/shm had {left} left of {most}"
@@ -159,7 +173,7 @@ def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
 
 
 def _hung(window: Window, seen: Seen) -> str:
-    said = f"no step, batch or backward for {window.hang_time_s:g} s or more, after {seen.steps} steps"
+    said = f"no step, batch or backward for {window.hang_time_s:g} s or more, after {seen.steps} steps or more"
     where = where_it_hangs(seen.stacks, seen.leader, seen.workers)
     thread = failed_thread(seen.last_words)
     return "; ".join(part for part in (f"{said}: {where}" if where else said, thread) if part)
@@ -183,8 +197,9 @@ def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Tr
 
 
 def _failed(outcome: TrialOutcome, seen: Seen) -> tuple[TrialStatus, str]:
-    how = f"{_how(outcome)} after {seen.steps} steps"
-    root = root_of(outcome, seen.last_words, seen.failures, seen.workers)
+    # The last moment's records are lost with a process that is killed.
+    how = f"{_how(outcome)} after {seen.steps} steps{' or more' if signal_of(outcome) is not None else ''}"
+    root = root_of(outcome, seen.last_words, seen.failures, seen.workers, seen.ranks)
     memory = out_of_memory(
         outcome,
         root,
@@ -200,10 +215,14 @@ def _failed(outcome: TrialOutcome, seen: Seen) -> tuple[TrialStatus, str]:
     words = _own_word_of_divergence(root, seen)
     if words is not None:
         return TrialStatus.DIVERGED, f"{how}: {words}"
-    return TrialStatus.CRASHED, _with(how, _why_crashed(outcome, root, seen))
+    crash = _why_crashed(outcome, root, seen)
+    if crash is None:
+        return TrialStatus.CRASHED, f"{how}, without a word"
+    return TrialStatus.CRASHED, f"{how}: {crash}" if crash else how
 
 
-def _why_crashed(outcome: TrialOutcome, root: Root, seen: Seen) -> str:
+def _why_crashed(outcome: TrialOutcome, root: Root, seen: Seen) -> str | None:
+    """None: it said nothing at all."""
     own = signal_of(outcome)
     if root.signal == SIGKILL:
         # From vtune's own hand it would have been ended_by something else.
@@ -215,7 +234,7 @@ def _why_crashed(outcome: TrialOutcome, root: Root, seen: Seen) -> str:
         return whose + _last_said(root)
     sentence = root.sentence()
     if not sentence and not seen.last_words.strip():
-        return "without a word"
+        return None
     return sentence
 
 
@@ -223,13 +242,19 @@ def _own_word_of_divergence(root: Root | None, seen: Seen) -> str | None:
     """The training's own sentence about a loss that is no number."""
     if root is not None and root.signal is not None:
         return None
-    if root is not None and root.error and NO_NUMBER.search(root.error):
+    if root is not None and root.error and _tells_of_no_number(root.error):
         return root.sentence()
+    if root is not None and root.is_error:
+        return None
     for words in (seen.last_words, seen.stdout_words):
         for line in [line.strip() for line in words.splitlines() if line.strip()][-LAST_LINES:]:
-            if NO_NUMBER.search(line):
+            if _tells_of_no_number(line):
                 return line[:300]
     return None
+
+
+def _tells_of_no_number(words: str) -> bool:
+    return NO_NUMBER.search(BEST_SO_FAR.sub("", words)) is not None
 
 
 def _how(outcome: TrialOutcome) -> str:
@@ -244,10 +269,6 @@ def _how(outcome: TrialOutcome) -> str:
 
 def _last_said(root: Root) -> str:
     return f"; its last words: {root.error}" if root.who is None and root.error else ""
-
-
-def _with(how: str, why: str) -> str:
-    return f"{how}: {why}" if why else how
 
 
 def _nothing_seen(seen: Seen, when: str) -> str:

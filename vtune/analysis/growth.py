@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vtune.analysis.growth_copies import Copies, cap_bytes, find_copies
-from vtune.analysis.growth_leak import Leak, find_leak
+from vtune.analysis.growth_leak import LEAST_GROWTH_BYTES, LEAST_LEVELS, Leak, find_leak
 from vtune.analysis.growth_series import TreeLevel, held_alone, not_shared, step_at, tree_levels
 from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement, RamGrowth
+
+# Of a window in which memory grows: enough to tell a leak, those left out in which a worker was missing.
+ENOUGH_LOOKS = LEAST_LEVELS + 4
+TOO_SHORT_LIVED = "the memory of the loader's workers grows, and they end with their epoch before it can be told why"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,19 @@ def run_length(measured: Measurement, planned: PlannedRun, batch_factor: float) 
     return RunLength(epoch=epoch, run=run)
 
 
+def is_undecided(telemetry: Sequence[TelemetrySample], roles: Roles, begun_s: float) -> bool:
+    """Whether memory has grown since then, too short a time for anyone to say why: steps of milliseconds fill a window
+    within a few looks at it."""
+    window = [s for s in telemetry if s.t_s >= begun_s and s.processes]
+    if len(window) >= ENOUGH_LOOKS:
+        return False
+    at = step_at(roles)
+    born = _longest_lived(roles)
+    groups = [roles.ranks, *([born.worker_pids] if born is not None else [])]
+    held = [[level.bytes for level in held_alone(window, pids, at)] for pids in groups]
+    return any(levels[-1] - levels[0] >= LEAST_GROWTH_BYTES for levels in held if levels)
+
+
 def with_growth(
     measured: Measurement,
     *,
@@ -75,7 +92,20 @@ def with_growth(
         growing.append(_linear(leak, "main", _left(length.run, last), times=1))
     if roles.workers:
         growing += _of_workers(window, facts, roles, length, last)
-    return _projected(measured, growing, tree_levels(window, at), last)
+        if not any(one.what.who == "workers" for one in growing) and _end_too_soon(window, roles):
+            measured = replace(measured, unknown={**measured.unknown, "ram_growth": TOO_SHORT_LIVED})
+    born = _longest_lived(roles)
+    born_step = None if born is None or born.begun_s is None else at(born.begun_s)
+    return _projected(measured, growing, tree_levels(window, at), last, born_step)
+
+
+def _end_too_soon(window: Sequence[TelemetrySample], roles: Roles) -> bool:
+    """Workers whose memory grows beyond their first batches, and who live for too few looks to tell why."""
+    born = _longest_lived(roles)
+    if born is None or born.settings.get("persistent_workers") is True:
+        return False
+    held = [level.bytes for level in held_alone(window, born.worker_pids, step_at(roles))]
+    return 3 <= len(held) < LEAST_LEVELS and held[-1] - held[1] >= LEAST_GROWTH_BYTES
 
 
 def _of_workers(
@@ -136,9 +166,16 @@ def _saturating(copies: Copies, left: float | None, *, times: int) -> _Growing:
 
 
 def _projected(
-    measured: Measurement, growing: Sequence[_Growing], levels: Sequence[TreeLevel], last: float
+    measured: Measurement,
+    growing: Sequence[_Growing],
+    levels: Sequence[TreeLevel],
+    last: float,
+    born_step: float | None,
 ) -> Measurement:
     peak = measured.ram_peak_bytes or 0
+    if born_step is not None and any(one.what.who == "workers" for one in growing):
+        # Before that others were at work, whose growth went with them.
+        levels = [one for one in levels if one.read_step >= born_step]
     # Every look in the window, brought to its end: what batches come and go on top is in the highest of them.
     level = max((one.bytes + sum(each.since(last, one) for each in growing) for one in levels), default=peak)
     fixed = replace(measured, ram_growth=tuple(one.what for one in growing))

@@ -39,7 +39,9 @@ class Copies:
     curves: tuple[tuple[float, float, float], ...]
 
     def to_come(self, steps: float) -> tuple[float, float, float]:
-        """After so many more steps; at least, nineteen of twenty times, and at most, if all of it is ever written."""
+        """After so many more steps, or so many fewer, back to their birth; at least, nineteen of twenty times, and
+        at most, if all of it is ever written."""
+        steps = max(steps, -self.life)
         values = np.asarray([self._grown(cap, pace, steps) for _, cap, pace in self.curves])
         weights = np.asarray([weight for weight, _, _ in self.curves])
         order = np.argsort(values)

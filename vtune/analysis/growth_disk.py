@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
@@ -27,7 +27,8 @@ def with_disk(measured: Measurement, roles: Roles, facts: Sequence[Fact], epoch_
             series[re.sub(r"\d+", "#", path)].append((at(fact.t_s), path, size))
     if not series:
         return measured
-    if any(len(saves) < 2 for saves in series.values()):
+    folders = _lasting_folders([[path for _, path, _ in saves] for saves in series.values()])
+    if any(len(saves) < 2 and _may_be_renamed(saves[0][1], folders) for saves in series.values()):
         return replace(measured, unknown={**measured.unknown, "disk_bytes_per_epoch": ONE_SEEN})
     total = 0.0
     for saves in series.values():
@@ -40,3 +41,24 @@ def with_disk(measured: Measurement, roles: Roles, facts: Sequence[Fact], epoch_
         stays = len({path for _, path, _ in saves}) / len(saves)
         total += stays * mean(size for _, _, size in saves) * epoch_steps / apart
     return replace(measured, disk_bytes_per_epoch=round(total))
+
+
+def _lasting_folders(series: Sequence[Sequence[str]]) -> set[str]:
+    """Those that a second checkpoint went to as well: digits of theirs, as of the trial's own folder, count none."""
+    again = [paths for paths in series if len(paths) > 1]
+    return {_common_folder(paths) for paths in again}
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    common = []
+    for names in zip(*(path.split("/")[:-1] for path in paths), strict=False):
+        if len(set(names)) > 1:
+            break
+        common.append(names[0])
+    return "/".join(common)
+
+
+def _may_be_renamed(path: str, lasting: Iterable[str]) -> bool:
+    """Of one that was saved once: whether the next one may stay beside it."""
+    inside = [folder for folder in lasting if path.startswith(folder.rstrip("/") + "/")]
+    return re.search(r"\d", path[max(map(len, inside), default=0) :]) is not None

@@ -12,6 +12,7 @@ from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
+from vtune.analysis.memory_ended import least_available
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
@@ -84,10 +85,11 @@ def judge(
         over_vram=_over_vram(measured, vram_limit),
         stdout_words=stdout_words,
         leader=observed.roles.pid if observed.roles else None,
+        ranks=observed.roles.ranks if observed.roles else (),
         failures=failures_of(observed.facts),
         workers=worker_slots(observed.facts),
         stacks=stacks,
-        ram_available_bytes=telemetry[-1].ram_available_bytes if telemetry else None,
+        ram_available_bytes=least_available(telemetry),
         ram_bytes=machine.ram_bytes,
         shm_used_bytes=max((one.shm_used_bytes for one in telemetry if one.shm_used_bytes is not None), default=None),
         shm_bytes=machine.shm_bytes,
@@ -104,7 +106,10 @@ def judge(
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
     own_notes: tuple[str, ...] = ()
-    diagnosis = _diagnosis(status, detail, measured, machine, Again(study=study, settings=spec.settings))
+    again = Again(study=study, settings=spec.settings, ram_limit_bytes=ram_limit_bytes)
+    diagnosis = _diagnosis(
+        status, detail, measured, machine, again, outcome, window, vram_limit, bool(last_words.strip())
+    )
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes)),
@@ -151,13 +156,32 @@ def judge(
 
 
 def _diagnosis(
-    status: TrialStatus, detail: str | None, measured: Measurement, machine: Machine, again: Again
+    status: TrialStatus,
+    detail: str | None,
+    measured: Measurement,
+    machine: Machine,
+    again: Again,
+    outcome: TrialOutcome,
+    window: Window,
+    vram_limit: Limit | None,
+    said: bool,
 ) -> Diagnosis:
     if status is TrialStatus.COMPLETED:
         return diagnose(measured, machine, again)
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
-    return Diagnosis(bottleneck="unknown", verdict=verdict, next=what_to_do(status, again.settings, measured, detail))
+    relief = what_to_do(
+        status,
+        again.settings,
+        measured,
+        outcome,
+        window,
+        machine=machine,
+        vram_limit=vram_limit,
+        detail=detail,
+        said=said,
+    )
+    return Diagnosis(bottleneck="unknown", verdict=verdict, next=relief)
 
 
 def _no_number(observed: Observed) -> tuple[int | None, str | None]:

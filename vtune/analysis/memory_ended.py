@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vtune.analysis.root_cause import SIGBUS, SIGKILL, Root
+from vtune.domain.events import TelemetrySample
 from vtune.domain.numbers import bytes_
 from vtune.domain.trial import TrialOutcome, TrialStatus
 
@@ -22,11 +24,16 @@ OUT_OF_MEMORY = (
         r"(?m)^MemoryError|\bMemoryError:|can't allocate memory|Cannot allocate memory|ArrayMemoryError|std::bad_alloc",
     ),
 )
+TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
+CAUSE_OF_THE_NEXT = "The above exception was the direct cause of the following exception:"
+NO_SIGN_OF_MEMORY = "no sign of memory"
 # Of RAM that is left when the kernel begins to kill; what a group has left is counted later than it is taken.
 ALL_BUT_FULL = 0.02
 LEAST_FREE_BYTES = 192 * 2**20
 # A batch larger than this, and than half of /dev/shm, has not been seen to pass through it.
 ROOM_FOR_A_BATCH = 2**30
+# Memory runs full within this time.
+LAST_MOMENTS_S = 2.0
 
 
 def out_of_memory(
@@ -45,7 +52,7 @@ def out_of_memory(
         return TrialStatus.OUT_OF_RAM, by_kernel
     if root.signal == SIGBUS:
         return _bus_error(root, shm_bytes, shm_used_bytes)
-    for where in (root.error, words):
+    for where in (root.error, _own_words(words) if root.is_error else words):
         for status, pattern in OUT_OF_MEMORY:
             # The last one: a traceback shows the source before it tells the error.
             for found in [*re.finditer(pattern, where)][-1:]:
@@ -57,9 +64,32 @@ def out_of_memory(
     return None
 
 
+def _own_words(words: str) -> str:
+    """What the error that ended it says in all its lines, those of its causes included, without any source."""
+    begin = len(words)
+    for found in reversed([*TRACEBACK.finditer(words)]):
+        if begin < len(words) and not words[:begin].rstrip().endswith(CAUSE_OF_THE_NEXT):
+            break
+        begin = found.start()
+    return "\n".join(line for line in words[begin:].splitlines() if not line.startswith(" "))
+
+
+def least_available(telemetry: Sequence[TelemetrySample]) -> int | None:
+    """RAM that was left when the end came: a look after it sees all that it had given back."""
+    living = [sample for sample in telemetry if sample.processes]
+    return min(
+        (
+            sample.ram_available_bytes
+            for sample in living
+            if sample.t_s >= living[-1].t_s - LAST_MOMENTS_S and sample.ram_available_bytes is not None
+        ),
+        default=None,
+    )
+
+
 def no_sign_of_memory(root: Root) -> str:
-    who = root.who or "the training"
-    return f"{who} was killed by SIGKILL, from outside or by the kernel; no sign of memory"
+    who = f"{root.who} was killed by SIGKILL, " if root.who is not None else ""
+    return f"{who}from outside or by the kernel; {NO_SIGN_OF_MEMORY}"
 
 
 def _killed_for_memory(
@@ -73,6 +103,8 @@ def _killed_for_memory(
     if group is not None and group.oom_kills:
         limit = f" of {bytes_(group.limit_bytes)}" if group.limit_bytes is not None else ""
         count = "a process" if group.oom_kills == 1 else f"{group.oom_kills} processes"
+        if group.at_limit is False:
+            return f"the kernel killed {count} of the training for memory, by a limit around vtune's own"
         return f"the kernel killed {count} of the training for passing its control group's limit{limit}"
     if root.signal != SIGKILL:
         return None

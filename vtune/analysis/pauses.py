@@ -159,7 +159,9 @@ def _validation(
     end = min(sign for sign in next_signs if sign >= last.returned_s)
     saved = sum(save.ended_s - save.begun_s for save in saves if begun <= save.begun_s < end)
     whole, scaled_from = 0.0, None
-    for number in dict.fromkeys(batch.pass_number for batch in block):
+    # Before the first step it is a look at whether validation works at all, and the real one goes on to its end. One
+    # that the script breaks off later it will break off each time.
+    for number in dict.fromkeys(batch.pass_number for batch in block if step == 0):
         own = [batch for batch in block if batch.pass_number == number]
         length = passes.get(number, {}).get("length")
         if number not in ended and isinstance(length, int) and len(own) < length:

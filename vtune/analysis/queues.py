@@ -10,6 +10,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialStatus
 
 # A batch that is taken, and one that is made while all queues are full.
 BEYOND_THE_QUEUE = 2
@@ -62,7 +63,9 @@ def shm_refusal(
 ) -> Refusal | None:
     """Before a trial: whether the batches of its full queues would find room in /dev/shm, by what a batch took in the
     study's earlier trials. `wanted`: what is asked, over what the training is set to."""
-    known = next((one for one in reversed(history) if one.measurement.batch_bytes), None)
+    # What a refused one says was reckoned from another's, for settings that never ran.
+    ran = [one for one in history if one.status is not TrialStatus.REFUSED]
+    known = next((one for one in reversed(ran) if one.measurement.batch_bytes), None)
     if known is None or free_bytes is None:
         return None
     settings = {**_unasked(history), **{name: value for name, value in wanted.items() if value is not None}}

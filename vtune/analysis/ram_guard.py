@@ -38,10 +38,21 @@ def guard_evidence(outcome: TrialOutcome) -> Mapping[str, object]:
 
 
 def guard_notes(outcome: TrialOutcome) -> list[str]:
-    group = outcome.group
+    group, notes = outcome.group, []
+    if outcome.ram_guard is not None and outcome.ram_guard.failed is not None:
+        held = "nothing held" if outcome.ram_guard.by == "watchdog" else "only the kernel held"
+        notes.append(
+            f"a defect of vtune's ended the watch over its memory ({outcome.ram_guard.failed}; supervisor.log has the "
+            f"trace): from then on {held} it to its limit at once"
+        )
+    if outcome.defect is not None and outcome.ended_by != "lost":
+        notes.append(
+            f"a defect of vtune's while it looked after the trial: {outcome.defect}; supervisor.log has the trace"
+        )
     if group is None or not group.at_limit or group.oom_kills or outcome.over is not None:
-        return []
+        return notes
     return [
+        *notes,
         f"what it read filled its memory group of {bytes_(group.limit_bytes)}, and the kernel took page cache back: "
-        "data that is read again comes slower than in a run without this limit"
+        "data that is read again comes slower than in a run without this limit",
     ]

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from vtune.analysis.memory_ended import NO_SIGN_OF_MEMORY
 from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Limit, Window
+from vtune.domain.machine import Machine
 from vtune.domain.record import Measurement
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import TrialOutcome, TrialStatus
 
 # A limit that the peak would just fit under is passed again by the next trial.
 HEADROOM = 1.25
+# What is offered at least, and twice what was asked: the same again would end the same.
+STARTUP_TIME_S, TRIAL_TIME_S, SHM_BYTES = 1800.0, 600.0, 8 * 2**30
+FEW_STEPS = 5
 
 
 def what_to_do(
-    status: TrialStatus, settings: Mapping[str, Scalar], measured: Measurement, detail: str | None = None
+    status: TrialStatus,
+    settings: Mapping[str, Scalar],
+    measured: Measurement,
+    outcome: TrialOutcome,
+    window: Window,
+    *,
+    machine: Machine,
+    vram_limit: Limit | None = None,
+    detail: str | None = None,
+    said: bool = True,
 ) -> tuple[str, ...]:
     asked = " ".join(f"--set {name}={str(value).lower()}" for name, value in settings.items())
     match status:
         case TrialStatus.NOT_OBSERVED:
             return (
-                "if it only starts slowly, give it time: --startup-time 30m, --trial-time 10m",
+                f"if it only starts slowly, give it time: {_startup_time(window)}, {_trial_time(window)}",
                 "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured",
             )
         case TrialStatus.TIMED_OUT:
-            return ("give its steps more time: --trial-time 10m",)
+            return (f"give its steps more time: {_trial_time(window)}",)
         case TrialStatus.TOO_SHORT:
-            epoch = measured.effective_settings.get("batch_size")
-            batch = f", or a smaller batch than {epoch}" if epoch is not None else ""
-            return (f"let the training run longer (more epochs{batch}), or ask for fewer steps: --steps 5",)
+            size = measured.effective_settings.get("batch_size")
+            batch = f", or a smaller batch than {size}" if size is not None else ""
+            fewer = f", or ask for fewer steps: --steps {FEW_STEPS}" if window.steps > FEW_STEPS else ""
+            return (f"let the training run longer (more epochs{batch}){fewer}",)
         case TrialStatus.INVALID:
             return (f"{asked} has no effect here: set it in the training itself",)
         case TrialStatus.HUNG:
@@ -35,17 +52,53 @@ def what_to_do(
         case TrialStatus.DIVERGED:
             return _after_divergence(asked)
         case TrialStatus.CRASHED:
-            return _after_a_crash(asked, detail or "")
+            return _after_a_crash(asked, detail or "", measured, said=said)
         case TrialStatus.OUT_OF_RAM:
-            peak = measured.ram_peak_bytes
-            more = f"--ram-limit {-(-int(peak * HEADROOM) // 2**20)}MiB or more, " if peak else ""
-            return (f"{more}fewer workers, a smaller prefetch_factor or a smaller batch",)
+            if measured.ram_growth:
+                # Named beside this, with its remedy: what is offered here would only put off the same end.
+                return ()
+            higher = _higher_ram_limit(measured, outcome, machine)
+            if _without_workers(measured):
+                return (f"{higher} or a smaller batch" if higher else "a smaller batch",)
+            return (f"{higher} fewer workers, a smaller prefetch_factor or a smaller batch".strip(),)
         case TrialStatus.OUT_OF_VRAM:
-            return ("a smaller batch, with accumulation where the effective batch has to stay",)
+            higher = f"a higher --vram-limit than {vram_limit.text}, or " if vram_limit is not None else ""
+            return (f"{higher}a smaller batch, with accumulation where the effective batch has to stay",)
         case TrialStatus.OUT_OF_SHM:
-            return ("a larger /dev/shm (docker run --shm-size=8g), fewer workers, or a smaller prefetch_factor",)
+            size_gib = -(-max(SHM_BYTES, 2 * (machine.shm_bytes or 0)) // 2**30)
+            less = "" if _without_workers(measured) else ", fewer workers, or a smaller prefetch_factor"
+            return (f"a larger /dev/shm (docker run --shm-size={size_gib}g){less}",)
         case _:
             return ()
+
+
+def _startup_time(window: Window) -> str:
+    return f"--startup-time {_minutes(max(STARTUP_TIME_S, 2 * window.startup_time_s))}"
+
+
+def _trial_time(window: Window) -> str:
+    return f"--trial-time {_minutes(max(TRIAL_TIME_S, 2 * window.trial_time_s))}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{math.ceil(seconds / 60)}m"
+
+
+def _without_workers(measured: Measurement) -> bool:
+    return measured.effective_settings.get("workers") == 0
+
+
+def _higher_ram_limit(measured: Measurement, outcome: TrialOutcome, machine: Machine) -> str:
+    """Where the limit was what ended it, and not the machine, whose RAM no limit makes more of."""
+    by_limit = outcome.ended_by == "limit" and (outcome.over is None or outcome.over.what != "machine")
+    group = outcome.group
+    by_group = group is not None and bool(group.oom_kills) and group.at_limit is not False
+    if not (by_limit or by_group) or measured.ram_peak_bytes is None:
+        return ""
+    needed_mib = math.ceil(measured.ram_peak_bytes * HEADROOM / 2**20)
+    if machine.ram_bytes is not None and needed_mib * 2**20 > machine.ram_bytes:
+        return ""
+    return f"--ram-limit {needed_mib}MiB or more,"
 
 
 def _after_a_hang(asked: str, measured: Measurement) -> tuple[str, ...]:
@@ -64,13 +117,16 @@ def _after_divergence(asked: str) -> tuple[str, ...]:
     return ("a smaller learning rate, gradient clipping, or another precision: the rate that was measured still holds",)
 
 
-def _after_a_crash(asked: str, detail: str) -> tuple[str, ...]:
+def _after_a_crash(asked: str, detail: str, measured: Measurement, *, said: bool) -> tuple[str, ...]:
     if "Too many open files" in detail:
         return ("ulimit -n 65536, fewer workers, or torch.multiprocessing.set_sharing_strategy('file_system')",)
     if "Resource temporarily unavailable" in detail or "can't start new thread" in detail:
         return ("fewer workers, or a higher limit of processes (ulimit -u, pids.max of the container)",)
-    if "no sign of memory" in detail:
+    if NO_SIGN_OF_MEMORY in detail:
         return ("whoever ended it may do so again: ask the job scheduler's log, or watch memory with --ram-limit",)
     if asked:
         return (f"see whether it runs without {asked}: vtune probe",)
-    return ("see whether the command runs by itself; stderr.log in the trial's folder has all of its words",)
+    if "loader worker" in detail and not _without_workers(measured):
+        return ("see whether it runs without workers, and where it fails then: vtune probe --set workers=0",)
+    words = "; stderr.log in the trial's folder has all of its words" if said else ""
+    return (f"see whether the command runs by itself{words}",)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vtune.domain.events import Fact
 from vtune.domain.trial import TrialOutcome
@@ -92,6 +92,13 @@ class Root:
     # It left with this, of its own accord as far as is known.
     exit_code: int | None = None
 
+    @property
+    def is_error(self) -> bool:
+        """It is known which error ended it: what else was said is not the cause."""
+        return self.where is not None or (
+            (line := ERROR_LINE.match(self.error)) is not None and "Warning" not in line[0].partition(":")[0]
+        )
+
     def sentence(self) -> str:
         place = f" ({self.where})" if self.where else ""
         if self.signal is not None and self.who is not None:
@@ -134,14 +141,32 @@ def worker_slots(facts: Sequence[Fact]) -> dict[int, int]:
 
 
 def root_of(
-    outcome: TrialOutcome, words: str, failures: Sequence[Failure] = (), workers: Mapping[int, int] | None = None
+    outcome: TrialOutcome,
+    words: str,
+    failures: Sequence[Failure] = (),
+    workers: Mapping[int, int] | None = None,
+    ranks: Sequence[int] = (),
 ) -> Root:
-    return (
-        _of_a_rank(words, failures, workers or {})
-        or _of_a_worker(words, workers or {})
-        or _of_first_failure(failures, workers or {})
+    workers = workers or {}
+    root = (
+        _of_a_rank(words, failures, workers)
+        or _of_a_worker(words, workers, _pids_told(failures, workers))
+        or _of_first_failure(failures, workers, ranks)
         or Root(who=None, pid=None, signal=signal_of(outcome), error=last_line(words))
     )
+    if root.pid in workers and root.signal is None and root.exit_code is None and not root.error:
+        codes = [code for failure in failures for pid, code in failure.lost if pid == root.pid]
+        if codes:
+            code = codes[0]
+            return replace(root, signal=-code) if code < 0 else replace(root, exit_code=code)
+    return root
+
+
+def _pids_told(failures: Sequence[Failure], workers: Mapping[int, int]) -> set[int] | None:
+    """Processes that words may blame; None where no error was kept and the words are all there is."""
+    if not failures:
+        return None
+    return {*workers, *(int(number) for failure in failures for number in re.findall(r"\d+", failure.text))}
 
 
 def signal_of(outcome: TrialOutcome) -> int | None:
@@ -177,9 +202,11 @@ def last_line(words: str) -> str:
     return lines[-1][:MOST_CHARS] if lines else ""
 
 
-def _of_a_worker(words: str, workers: Mapping[int, int]) -> Root | None:
+def _of_a_worker(words: str, workers: Mapping[int, int], blamable: Collection[int] | None = None) -> Root | None:
+    """Words may also quote an earlier run, whose processes are not `blamable`."""
     # The cause stands above "exited unexpectedly", which is torch's second error about the same worker.
-    if killed := WORKER_KILLED.search(words):
+    all_killed = WORKER_KILLED.finditer(words)
+    if killed := next((one for one in all_killed if blamable is None or int(one["pid"]) in blamable), None):
         pid = int(killed["pid"])
         return Root(
             who=_worker(pid, workers), pid=pid, signal=SIGNAL_WORDS.get(killed["signal"].strip()), error=killed[0]
@@ -188,6 +215,8 @@ def _of_a_worker(words: str, workers: Mapping[int, int]) -> Root | None:
         return _raised(f"loader worker {raised[-1]['worker']}", None, raised[-1]["traceback"])
     if gone := WORKERS_GONE.search(words):
         pids = [int(pid) for pid in gone["pids"].split(",")]
+        if blamable is not None and pids[0] not in blamable:
+            return None
         return Root(who=_worker(pids[0], workers), pid=pids[0], signal=None, error="")
     return None
 
@@ -225,11 +254,12 @@ def _of_a_rank(words: str, failures: Sequence[Failure], workers: Mapping[int, in
     return None
 
 
-def _of_first_failure(failures: Sequence[Failure], workers: Mapping[int, int]) -> Root | None:
-    """Ranks and launchers that end because another one did, end later."""
+def _of_first_failure(failures: Sequence[Failure], workers: Mapping[int, int], ranks: Sequence[int]) -> Root | None:
+    """Ranks and launchers that end because another one did, end later. A process beside them may have failed long
+    before, and nobody minded."""
     if not failures:
         return None
-    first = failures[0]
+    first = next((one for one in failures if one.pid in ranks or one.rank is not None), failures[0])
     inner = _of_a_worker(f"{first.type}: {first.text}", workers)
     if inner is not None:
         return inner

@@ -19,6 +19,8 @@ class Held:
     device: int
     uuid: str
     allowed_bytes: int
+    # Of the limit, what the process takes beyond its allocator; 0 where it is not known.
+    context_bytes: int
     total_bytes: int
     # The script had set a smaller fraction by itself.
     by_script: bool
@@ -56,6 +58,7 @@ def held_devices(facts: Sequence[Fact]) -> list[Held]:
                 device=number,
                 uuid=str(data.get("uuid") or ""),
                 allowed_bytes=int(data["bytes"]),
+                context_bytes=int(data.get("context") or 0),
                 total_bytes=int(data["total"]),
                 by_script=data.get("by") == "script",
                 sharing=int(data.get("sharing") or 1),
@@ -76,9 +79,12 @@ def whose_room(
         return f"in its validation {detail}" if in_validation and detail is not None else detail
     when = "in its validation " if in_validation else ""
     where, left = f"GPU {_index(dead, gpus)}", dead.left_on_device
-    allowed = bytes_(dead.allowed_bytes)
+    context = 0 if dead.by_script else dead.context_bytes
+    allowed = bytes_(dead.allowed_bytes + context)
     if dead.sharing > 1:
         allowed += f" (its share: {dead.sharing} processes are on it)"
+    if context:
+        allowed += f" ({bytes_(context)} of it for its context)"
     if not dead.was_tighter:
         return f"{when}{where} itself was full, below the limit of {allowed}: {detail}"
     whose = "the script's own limit" if dead.by_script else "the VRAM limit"

@@ -25,10 +25,10 @@ MAKE_ROOM_FOR_OUTPUT = "make room where the output goes: nothing else is lost"
 OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)
 
 
-def exit_code_of(status: TrialStatus) -> int:
-    """Of a command that ran one trial."""
+def exit_code_of(status: TrialStatus, *, over: bool = False) -> int:
+    """Of a command that ran one trial. `over`: it ended well, and took or will take more than a limit allows."""
     if status is TrialStatus.COMPLETED:
-        return DONE
+        return NOT_FEASIBLE if over else DONE
     if status is TrialStatus.INTERRUPTED:
         return INTERRUPTED
     return NOT_FEASIBLE if status in OVER_A_LIMIT else TRAINING_FAILED

@@ -38,6 +38,7 @@ def probe(
     from dataclasses import replace
 
     from vtune import api
+    from vtune.analysis.fit import excess_of, needs_text
     from vtune.cli import exits
     from vtune.cli.asked import Asked, asked_experiment
     from vtune.cli.console import console
@@ -85,17 +86,22 @@ def probe(
     record, found = result.record, result.ceiling
     missing = ceiling_note(found, record) if ceiling else None
     record = replace(record, notes=(*record.notes, *([missing] if missing is not None else [])))
+    limits, completed = asked.experiment.limits, record.status is TrialStatus.COMPLETED
+    over = [needs_text(one) for one in excess_of(record, limits, result.machine.ram_bytes)] if completed else []
     if json:
         plain = record_to_json(record)
         told = {name: plain[name] for name in ("verdict", "why", "next", "headroom")}
-        more = {"ceiling": ceiling_to_json(found)} if ceiling else {}
+        more: dict[str, Any] = {"ceiling": ceiling_to_json(found)} if ceiling else {}
+        more["over_limit"] = over
         exits.print_json({"study": result.study, "trial": plain, **told, **more, "machine": to_json(result.machine)})
     else:
         console().print(probe_panel(result.study, record, asked.experiment.price))
+        for line in over:
+            console().print(f"over a limit: it {line}", markup=False, soft_wrap=True)
         second = ceiling_panel(result.study, found, record) if found is not None else None
         if second is not None:
             console().print(second)
-    code = exits.exit_code_of(record.status)
+    code = exits.exit_code_of(record.status, over=bool(over))
     if result.interrupted or (found is not None and found.status is TrialStatus.INTERRUPTED):
         code = exits.INTERRUPTED
     if code == exits.INTERRUPTED:

@@ -313,7 +313,7 @@ class Measurement:
     diverged_at_step: int | None = None
     # Steps that a gradient scaler left out because of infinities.
     skipped_steps: int | None = None
-    # Of the fields here that are null: why, where somebody knows.
+    # Of the fields here that are null, or empty: why, where somebody knows.
     unknown: Mapping[str, str] = field(default_factory=dict)
     # What the mathematics really ran with: autocast, TF32, cuDNN's search.
     precision: Mapping[str, Scalar] = field(default_factory=dict)

@@ -95,6 +95,8 @@ class RamGuard:
     reserve_bytes: int | None = None
     # The most of anonymous and shared memory, each page once, that was seen for sure; it knows more than the samples.
     peak_bytes: int | None = None
+    # The defect of vtune's by which the watchdog ended before the trial did.
+    failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +146,5 @@ class TrialOutcome:
     kernel_killed: tuple[KernelKill, ...] = ()
     # Processes of the whole machine that the kernel killed for memory meanwhile, whosever they were.
     machine_oom_kills: int | None = None
+    # A defect of vtune's that its supervisor met at its end, or died of.
+    defect: str | None = None

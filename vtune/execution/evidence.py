@@ -56,14 +56,16 @@ class KernelWitness:
         return max(0, now - self._kills_before - self._of_others)
 
     def kills_of(self, pids: Collection[int]) -> tuple[KernelKill, ...]:
-        """The log's words on these processes. In a container it has the host's numbers, if it can be read at all."""
+        """The log's words on these processes. In a container its numbers are the host's, and others' here."""
         found = []
         for line in self._new_lines():
             killed = KILLED.search(line)
             if killed is None:
                 continue
+            if not self._has_our_numbers:
+                continue
             if int(killed["pid"]) not in pids:
-                self._of_others += self._has_our_numbers
+                self._of_others += 1
             else:
                 of_group = killed["group"].startswith("Memory")
                 found.append(KernelKill(pid=int(killed["pid"]), of_group=of_group, words=line.strip()[:300]))

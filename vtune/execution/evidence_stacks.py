@@ -29,8 +29,8 @@ FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+) in (?P<function
 OUR_FRAMES = "<frozen importlib._bootstrap of vtune>"
 
 
-def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) -> tuple[ProcessStack, ...]:
-    """Also kept in the folder. Only processes that said so, and their forked children, are sent anything."""
+def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) -> None:
+    """Into the folder. Only processes that said so, and their forked children, are sent anything."""
     begun_s = time.monotonic()
     ways = {
         fact.pid: (signum, descriptor)
@@ -69,7 +69,6 @@ def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) 
         )
     with contextlib.suppress(OSError):
         dump_json(folder.stacks, found)
-    return tuple(found)
 
 
 def threads_in(text: str) -> list[tuple[StackFrame, ...]]:

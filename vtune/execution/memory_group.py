@@ -118,8 +118,13 @@ class MemoryGroup:
             "peak_bytes": peak,
             "oom_kills": self.oom_kills(),
             # Version 1 counts only the attempts that reclaiming could not help.
-            "at_limit": None if peak is None or self.wall_bytes is None else peak >= self.wall_bytes - _BATCH_BYTES,
+            "at_limit": self.was_at_wall(),
         }
+
+    def was_at_wall(self) -> bool | None:
+        """A process in here that the kernel killed may have died for a limit further out."""
+        peak = self._number(self._names.peak)
+        return None if peak is None or self.wall_bytes is None else peak >= self.wall_bytes - _BATCH_BYTES
 
     def remove(self) -> bool:
         if self._stat is not None:

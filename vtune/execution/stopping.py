@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width
+from vtune.analysis.growth import is_undecided
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import has_seen_validation, validation_seen
-from vtune.domain.events import Fact
+from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import Measurement, TrialRecord
 
@@ -43,6 +44,13 @@ def waits_for_validation(window: Window, roles: Roles | None, facts: Sequence[Fa
     if not window.validation or roles is None:
         return False
     return not has_seen_validation(validation_seen(roles, facts))
+
+
+def waits_for_memory(telemetry: Sequence[TelemetrySample], roles: Roles | None, steps_measured: int) -> bool:
+    """However many steps there were: at most two or three seconds, and only where memory grows."""
+    if roles is None or not steps_measured:
+        return False
+    return is_undecided(telemetry, roles, roles.steps[max(0, len(roles.steps) - 1 - steps_measured)].ended_s)
 
 
 def known_elsewhere(earlier: Sequence[TrialRecord], roles: Roles | None) -> SlowShare:

@@ -19,7 +19,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from vtune.execution import shm
 from vtune.execution.memory_group import MemoryGroup
@@ -33,6 +33,7 @@ from vtune.execution.process_tree import (
     send,
     trial_processes,
 )
+from vtune.execution.tmpdir import make_tmpdir, remove_tmpdir
 from vtune.execution.watchdog import Watchdog
 from vtune.execution.watchdog_reading import TreeReading
 
@@ -40,14 +41,17 @@ from vtune.execution.watchdog_reading import TreeReading
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    T = TypeVar("T")
 
 # Loader workers, resource trackers and torch's shm manager notice the end of their parent and clean up themselves.
 STRAGGLER_GRACE_S = 1.0
 TERM_GRACE_S = 3.0
-TMP_PREFIX = "vt-"
 # How often new segments of shared memory are looked for: their user may be gone, out of memory, at the next look.
 _LOOK_S = 1.0
+# Written after a defect of vtune's only.
+LOG = "supervisor.log"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # What a process writes that could not join the trial's memory group, before it becomes the training all the same.
@@ -75,10 +79,7 @@ def main() -> None:
         supervisor.run()
     except BaseException:
         # A defect of vtune: vtune sees that there is no outcome, and sweeps; here is what it was.
-        import traceback
-
-        with open(os.path.join(folder, "supervisor.log"), "a", encoding="utf-8") as file:
-            traceback.print_exc(file=file)
+        note_defect(folder)
         if supervisor is not None:
             supervisor.kill()
         sys.exit(70)
@@ -106,6 +107,8 @@ class Supervisor:
         place = self._limits.get("group")
         self._group = MemoryGroup(place["kind"], place["parent"], self._token) if place else None
         self._watchdog: Watchdog | None = None
+        self._watchdog_failed: str | None = None
+        self._defect: str | None = None
         self._over: dict[str, Any] | None = None
         self._prctl = ctypes.CDLL(None).prctl
         # Orphans of the training come to this process, however often they forked and whatever session they chose.
@@ -114,7 +117,7 @@ class Supervisor:
         self._events.register(0, select.POLLIN)
         self._wakeup = self._listen_to_signals()
         self._vtune = self._watch_vtune(vtune_pid)
-        self._tmpdir = self._make_tmpdir()
+        self._tmpdir = make_tmpdir()
         self._env = self._environment(inject)
 
     def run(self) -> None:
@@ -130,14 +133,11 @@ class Supervisor:
                 os.write(1, f"started {self._leader}\n".encode())
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
-        self._pids_seen |= shm.pids_told(self._folder)
-        self._claim_segments([])
-        removed = shm.remove(self._shm_ours)
-        remove_tmpdir(self._tmpdir)
-        group = None
+        removed = self._whatever_happens(self._remove_segments)
+        self._whatever_happens(lambda: remove_tmpdir(self._tmpdir))
+        group = self._whatever_happens(self._end_group)
         if self._group is not None:
-            group = self._group.end()
-            self._group.remove()
+            self._whatever_happens(self._group.remove)
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         outcome = {
             "ended_by": self._ended_by or "itself",
@@ -145,13 +145,23 @@ class Supervisor:
             "signal": -code if code is not None and code < 0 else None,
             "seconds": seconds,
             "stragglers": stragglers,
-            "shm_removed": removed,
+            "shm_removed": removed or (),
             "start_error": start_error,
             "group": group,
             "ram_guard": self._ram_guard(),
             "over": self._over,
+            "defect": self._defect,
         }
         self._write("outcome.json", outcome, synced=True)
+
+    def _whatever_happens(self, do: Callable[[], T]) -> T | None:
+        """A defect of vtune's must not hide how the trial ended."""
+        try:
+            return do()
+        except Exception as error:
+            self._defect = f"{type(error).__name__}: {error}"
+            note_defect(self._folder)
+            return None
 
     def kill(self) -> None:
         kill_all(self._tree, lambda: self._turn(time.monotonic() + 0.02))
@@ -160,7 +170,9 @@ class Supervisor:
         """How many processes had to be stopped although the leader had ended before them."""
         while self._status is None and not self._at_once and time.monotonic() < self._leave_at_s:
             self._turn(self._leave_at_s)
-            self._look_for_new_segments(started_s)
+            if time.monotonic() >= self._look_due_s:
+                self._look_due_s = time.monotonic() + _LOOK_S
+                self._whatever_happens(lambda: self._look_for_new_segments(started_s))
         if self._status is not None:
             self._wait_until_childless(STRAGGLER_GRACE_S)
         stragglers: set[int] = set()
@@ -177,7 +189,7 @@ class Supervisor:
     def _last_look(self, stragglers: set[int]) -> list[Process]:
         """What still lives, after its segments of shared memory were noted: the dead do not tell."""
         tree = self._tree()
-        self._claim_segments(tree)
+        self._whatever_happens(lambda: self._claim_segments(tree))
         if self._status is not None and not self._at_once:
             stragglers.update(process.pid for process in tree)
         return tree
@@ -191,32 +203,60 @@ class Supervisor:
                 reading = TreeReading()
         start_error = self._start()
         if reading is not None and start_error is None:
-            self._watchdog = Watchdog(self._limits, self._group, self._pids_below, reading=reading, now_s=started_s)
+            try:
+                self._watchdog = Watchdog(self._limits, self._group, self._pids_below, reading=reading, now_s=started_s)
+            except Exception as error:
+                self._go_on_unwatched(error)
         return start_error
 
+    def _go_on_unwatched(self, error: Exception) -> None:
+        """A defect of vtune's is no reason to lose the trial; a group's wall still stands."""
+        self._watchdog_failed = f"{type(error).__name__}: {error}"
+        if self._watchdog is not None:
+            self._watchdog.due_s = float("inf")
+        note_defect(self._folder)
+
     def _pids_below(self) -> list[int]:
-        return [*descendants([os.getpid()], processes())]
+        return [process.pid for process in descendants([os.getpid()], processes()).values() if process.living]
 
     def _watch_memory(self) -> None:
         if self._watchdog is None or self._at_once or self._childless or time.monotonic() < self._watchdog.due_s:
             return
-        self._over = self._watchdog.look(time.monotonic())
+        try:
+            self._over = self._watchdog.look(time.monotonic())
+        except Exception as error:
+            self._go_on_unwatched(error)
         if self._over is not None:
             # It must not grow while its segments are looked for: the dead do not tell, and the living fill memory.
             for process in descendants([os.getpid()], processes()).values():
                 send(process, signal.SIGSTOP)
             self._end_at_once("limit")
 
+    def _end_group(self) -> Mapping[str, Any] | None:
+        if self._group is None:
+            return None
+        end = self._group.end()
+        # The kernel was there before the watchdog's next look: what held is the limit that the wall stands behind.
+        if self._ended_by == "itself" and self._status != 0 and end["oom_kills"] and end["at_limit"] is not False:
+            self._ended_by = "limit"
+            limit = self._limits.get("ram_bytes")
+            self._over = {"what": "kernel", "used_bytes": self._peak_bytes(), "limit_bytes": limit, "left_bytes": None}
+        return end
+
     def _ram_guard(self) -> dict[str, Any] | None:
-        if self._watchdog is None:
+        if self._watchdog is None and self._watchdog_failed is None:
             return None
         return {
             "limit_bytes": self._limits.get("ram_bytes"),
             "is_default": self._limits.get("ram_is_default", False),
             "reserve_bytes": self._limits.get("reserve_bytes"),
             "by": "watchdog" if self._group is None else self._group.kind,
-            "peak_bytes": self._watchdog.peak_bytes,
+            "peak_bytes": self._peak_bytes(),
+            "failed": self._watchdog_failed,
         }
+
+    def _peak_bytes(self) -> int | None:
+        return None if self._watchdog is None else self._watchdog.peak_bytes
 
     # --- the training ---
 
@@ -285,19 +325,6 @@ class Supervisor:
         # An empty part would mean the current folder.
         env["PYTHONPATH"] = os.pathsep.join(part for part in (inject, env.get("PYTHONPATH")) if part)
         return env
-
-    def _make_tmpdir(self) -> str:
-        # As tempfile.gettempdir() would find it; its import costs half of this process's start.
-        named = [os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)]
-        error: OSError | None = None
-        for parent in (*named, "/tmp", "/var/tmp", "/usr/tmp", os.getcwd()):
-            path = os.path.join(os.path.abspath(parent), TMP_PREFIX + os.urandom(4).hex())
-            try:
-                os.mkdir(path, 0o700)
-                return path
-            except OSError as this:
-                error = this
-        raise error or AssertionError
 
     # --- events ---
 
@@ -392,9 +419,6 @@ class Supervisor:
         return tree
 
     def _look_for_new_segments(self, started_s: float) -> None:
-        if time.monotonic() < self._look_due_s:
-            return
-        self._look_due_s = time.monotonic() + _LOOK_S
         names = shm.segments()
         if names <= self._shm_seen:
             return
@@ -403,6 +427,11 @@ class Supervisor:
         self._claim_segments(self._tree())
         if len(self._shm_ours) > before:
             self._write_state(started_s)
+
+    def _remove_segments(self) -> tuple[str, ...]:
+        self._pids_seen |= shm.pids_told(self._folder)
+        self._claim_segments([])
+        return shm.remove(self._shm_ours)
 
     def _claim_segments(self, tree: list[Process]) -> None:
         candidates = shm.segments() - self._shm_before - self._shm_ours
@@ -437,6 +466,17 @@ class Supervisor:
         os.replace(beside, os.path.join(self._folder, name))
 
 
+def note_defect(folder: str) -> None:
+    """What is being handled, once: a defect that comes again with every look would fill the disk."""
+    import traceback  # here: it would delay the start of every trial
+
+    said = traceback.format_exc()
+    with contextlib.suppress(OSError), open(os.path.join(folder, LOG), "a+", encoding="utf-8") as file:
+        file.seek(0)
+        if said not in file.read():
+            file.write(said)
+
+
 def _read_limits(folder: str) -> dict[str, Any]:
     """Empty where nobody set any."""
     try:
@@ -454,10 +494,3 @@ def boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def remove_tmpdir(path: str) -> None:
-    if os.path.basename(path).startswith(TMP_PREFIX) and os.path.isdir(path) and not os.path.islink(path):
-        import shutil  # here: its import would delay the start of every trial
-
-        shutil.rmtree(path, ignore_errors=True)

@@ -12,7 +12,8 @@ from vtune.domain.trial import TrialOutcome
 from vtune.execution import shm
 from vtune.execution.memory_group import remove_group
 from vtune.execution.process_tree import Process, kill_all, process_of, trial_processes
-from vtune.execution.supervisor import STRAGGLER_GRACE_S, boot_id, remove_tmpdir
+from vtune.execution.supervisor import STRAGGLER_GRACE_S, boot_id
+from vtune.execution.tmpdir import remove_tmpdir
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -60,6 +61,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
         seconds=_seconds(paths),
         stragglers=len(stopped),
         shm_removed=removed,
+        defect=_defect(paths),
     )
     dump_json(paths.outcome, outcome)
     return outcome
@@ -102,6 +104,15 @@ def _segments_of(
     new = shm.segments() - set(state["shm_before"])
     namesakes = {*known, *leader, *state.get("pids_told", ())}
     return shm.claim(new, users=[process.pid for process in living], namesakes=namesakes)
+
+
+def _defect(paths: TrialPaths) -> str | None:
+    """The last line of a trace is the error."""
+    try:
+        lines = paths.supervisor_log.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return None
+    return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
 
 def _seconds(paths: TrialPaths) -> float:

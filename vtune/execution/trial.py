@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,13 @@ from vtune.execution.evidence_stacks import take_stacks
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere, waits_for_validation
+from vtune.execution.stopping import (
+    STEPS_BETWEEN,
+    has_seen_enough,
+    known_elsewhere,
+    waits_for_memory,
+    waits_for_validation,
+)
 from vtune.files import write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
@@ -56,8 +61,7 @@ SUPERVISOR_PATIENCE_S = 15.0
 # A hang is as long as the window says, and at least this many times the slowest step so far.
 HANG_STEPS = 10.0
 # Of several that are told to end, the training may be heard to have ended before vtune hears that it shall: job
-# schedulers and terminals signal all at once.
-TOLD_TO_END = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+# schedulers and terminals signal all at once. A shell or a launcher in between tells a signal as a code of its own.
 OUR_TURN_S = 0.5
 # A search for the ceiling that has not begun by then does not meet its loader.
 CEILING_STEPS, CEILING_S = 100, 60.0
@@ -99,7 +103,7 @@ def run_trial(
         observer = _Observer(spec, folder, watch, trial, sampling, started_s)
         try:
             outcome = _follow(trial, observer, notify)
-            if outcome.ended_by == "itself" and outcome.signal in TOLD_TO_END:
+            if outcome.ended_by == "itself" and outcome.exit_code != 0:
                 time.sleep(OUR_TURN_S)
         except KeyboardInterrupt:
             # The first Ctrl-C keeps what was measured; a second one leaves through the engine's own cleaning up.
@@ -211,6 +215,7 @@ class _Observer:
         return None
 
     def _over_a_limit(self, now: float) -> bool:
+        # The supervisor's watchdog is faster; this holds where a defect ended it.
         limit, used = self._watch.ram_limit_bytes, self._sampling.ram_bytes
         if limit is not None and used is not None and used > limit:
             return True
@@ -297,6 +302,8 @@ class _Observer:
         if self._watch.scout:
             return True
         if waits_for_validation(window, self._roles, self._log.facts):
+            return False
+        if waits_for_memory(self._sampling.samples, self._roles, self._measured):
             return False
         if self._measured >= window.max_steps:
             return True

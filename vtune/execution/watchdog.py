@@ -56,8 +56,9 @@ class Watchdog:
         self._group, self._list, self._reading = group, pids, reading or TreeReading()
         self._around = GroupsAround([tuple(one) for one in limits.get("groups_around", ())])
         self._shm_bytes = self._reading.shm_bytes()
-        self._shm_matters = (self._reading.shm_left_bytes() or 0) > SHM_FULL_BYTES
+        self._shm_left_at_start = self._reading.shm_left_bytes() or 0
         self._shm_full_since_s: float | None = None
+        self._shm_due_s = now_s
         self._pids: Sequence[int] = ()
         self._tree_due_s = now_s
         available, shared = self._reading.machine()
@@ -66,7 +67,7 @@ class Watchdog:
         self._around_due_s = now_s
         # The last exact reading, and what the cheap numbers said at that moment.
         self._exact: int | None = None
-        self._held_then = self._held_now = self._anonymous_then = 0
+        self._held_then = self._held_now = self._anonymous_then = self._shared_then = 0
         self._hidden_due_s = now_s
         self._pids_then: Sequence[int] = ()
         self._left_then: int | None = None
@@ -106,7 +107,7 @@ class Watchdog:
         if used is not None:
             self._estimate = used
             self._sure(used)
-        if self._group.oom_kills():
+        if self._group.oom_kills() and self._group.was_at_wall() is not False:
             return self._passed("kernel", self.peak_bytes)  # what is left of it now says nothing
         return self._passed("ram", used) if _more(used, self._limit) else None
 
@@ -119,19 +120,24 @@ class Watchdog:
             anonymous, shared = self._held(all_shared)
         self._held_now = sum(anonymous) + shared
         self._estimate = self._estimated(self._held_now, left)
-        if self._cannot_be_exact:
-            # What one process holds is sure; nobody is ended for pages that may be shared.
-            largest = max(anonymous, default=0)
-            return self._passed("ram", largest) if _more(largest, self._limit) else None
-        if self._exact is not None and self._pids_then == self._pids:
-            # Nobody forked since: whatever was added is nobody else's, so there is no need to read it exactly.
-            sure = self._exact + sum(anonymous) - self._anonymous_then
-            if _more(sure, self._limit):
+        is_doubtful = False
+        if self._limit is not None and self._exact is not None and self._pids_then == self._pids:
+            # Nobody forked since: whatever was added is nobody else's, so there is no need to read it exactly, …
+            added = self._exact + sum(anonymous) - self._anonymous_then
+            # … unless it was taken over from shared memory, or so little that the cheap numbers' own error may be it.
+            sure = added - max(0, self._shared_then - shared)
+            if sure > self._limit + SURELY * self._limit:
                 return self._passed("ram", sure)
-        if not self._is_exact_reading_due(now_s):
+            is_doubtful = added > self._limit and now_s >= self._exact_next_s
+        if is_doubtful or self._is_exact_reading_due(now_s):
+            exact = self._read_exactly(anonymous, shared, left, now_s)
+            if _more(exact, self._limit):
+                return self._passed("ram", exact)
+        if not self._cannot_be_exact:
             return None
-        exact = self._read_exactly(anonymous, shared, left, now_s)
-        return self._passed("ram", exact) if _more(exact, self._limit) else None
+        # What one process holds is sure; nobody is ended for pages that may be shared.
+        largest = max(anonymous, default=0)
+        return self._passed("ram", largest) if _more(largest, self._limit) else None
 
     def _is_exact_reading_due(self, now_s: float) -> bool:
         if self._limit is None or self._estimate is None:
@@ -163,12 +169,16 @@ class Watchdog:
         cost_s = time.thread_time() - begun_s
         self._dear_s += cost_s
         self._exact_due_s, self._exact_next_s = now_s + cost_s / EXACT_SHARE, now_s + 2 * cost_s
+        self._cannot_be_exact = exact is None
         if exact is None:
-            self._cannot_be_exact = True
+            # One process may be somebody else's for a moment; where all are, or the kernel is old, it stays so.
+            self._exact_due_s = self._exact_next_s = self._hidden_due_s = now_s + max(RAREST_S, cost_s / MIDDLE_SHARE)
             return None
         self._exact, self._left_then, self._pids_then = exact, left, self._pids
         self._hidden_due_s = now_s + cost_s / (MIDDLE_SHARE if 2 * exact > (self._limit or 0) else SHARE)
-        self._anonymous_then, self._held_then = sum(anonymous), sum(anonymous) + shared
+        # What came meanwhile is in the exact number already, or in part.
+        self._anonymous_then = max(sum(anonymous), sum(self._reading.anonymous_bytes(self._pids)))
+        self._shared_then, self._held_then = shared, sum(anonymous) + shared
         self._estimate = exact
         self._sure(exact)
         return exact
@@ -222,14 +232,22 @@ class Watchdog:
         return {**self._passed("machine", used), "left_bytes": left, "limit_bytes": self._floor}
 
     def _shm_is_full(self, now_s: float) -> dict[str, Any] | None:
-        if not self._shm_matters:
+        if self._shm_left_at_start <= SHM_FULL_BYTES:
             return None
         left, size = self._reading.shm_left_bytes(), self._shm_bytes
         if left is None or left >= SHM_FULL_BYTES:
             self._shm_full_since_s = None
             return None
         self._shm_full_since_s = self._shm_full_since_s or now_s
-        if now_s - self._shm_full_since_s < SHM_FULL_S:
+        if now_s - self._shm_full_since_s < SHM_FULL_S or now_s < self._shm_due_s:
+            return None
+        begun_s = time.thread_time()
+        held = self._reading.held_in_shm_bytes(sorted(self._list()))
+        cost_s = time.thread_time() - begun_s
+        self._dear_s += cost_s
+        self._shm_due_s = now_s + max(SHM_FULL_S, cost_s / SHARE)
+        # When it is others who filled it, ending the trial would free little.
+        if held < (self._shm_left_at_start - left) / 2:
             return None
         return {**self._passed("shm", None), "left_bytes": left, "limit_bytes": size}
 

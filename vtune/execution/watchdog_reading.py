@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from vtune.execution import shm
 
@@ -63,7 +63,7 @@ class TreeReading:
                 with open(f"{self._proc}/{pid}/smaps_rollup", "rb", buffering=0) as file:
                     text = file.readall()
             except (FileNotFoundError, ProcessLookupError):
-                if os.path.exists(f"{self._proc}/{pid}/statm"):
+                if self._is_of_a_living(pid):
                     return None  # a kernel without this file
                 continue
             except OSError:
@@ -74,7 +74,49 @@ class TreeReading:
             if private is None or common is None:
                 return None  # before Linux 5.9
             anonymous, shared = anonymous + private, shared + common
-        return anonymous + max(shared, self._new_segments_bytes(pids) if shared < self._new_at_most() else 0)
+        unnamed = self._unnamed_bytes(pids)
+        named = self._new_segments_bytes(pids) if shared < unnamed + self._new_at_most() else 0
+        return anonymous + max(shared, unnamed + named)
+
+    def _is_of_a_living(self, pid: int) -> bool:
+        """Of a zombie, which holds nothing any more, there are zeros."""
+        try:
+            with open(f"{self._proc}/{pid}/statm", "rb", buffering=0) as file:
+                return bool(file.read(128).strip(b"0 \n"))
+        except OSError:
+            return False
+
+    def held_in_shm_bytes(self, pids: Collection[int]) -> int:
+        """Of /dev/shm: what the tree has opened or mapped, under a name or none, and what it left there."""
+        by_inode: dict[int, int] = {}
+        for pid in pids:
+            for inode, size in self._opened_in_shm(pid):
+                by_inode[inode] = max(size, by_inode.get(inode, 0))
+        return max(sum(by_inode.values()), self._new_segments_bytes([*pids]))
+
+    def _unnamed_bytes(self, pids: Collection[int]) -> int:
+        """A loader's batch on its way is a descriptor without a name, mapped by nobody."""
+        found = {inode: size for pid in pids for inode, size, is_named in self._descriptors(pid) if not is_named}
+        return sum(found.values())
+
+    def _descriptors(self, pid: int) -> Iterator[tuple[int, int, bool]]:
+        """Of /dev/shm: inode, size, whether it still has a name."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"{self._proc}/{pid}/fd"):
+                path = f"{self._proc}/{pid}/fd/{name}"
+                with contextlib.suppress(OSError):
+                    if os.readlink(path).startswith(self._shm_path + "/"):
+                        status = os.stat(path)
+                        yield status.st_ino, status.st_blocks * 512, status.st_nlink > 0
+
+    def _opened_in_shm(self, pid: int) -> Iterator[tuple[int, int]]:
+        here = os.fsencode(self._shm_path) + b"/"
+        yield from ((inode, size) for inode, size, _ in self._descriptors(pid))
+        with contextlib.suppress(OSError), open(f"{self._proc}/{pid}/maps", "rb") as file:
+            for line in file:
+                if here in line:
+                    begin, _, end = line.split(None, 1)[0].partition(b"-")
+                    yield int(line.split(None, 5)[4]), int(end, 16) - int(begin, 16)
 
     def shm_left_bytes(self) -> int | None:
         try:
@@ -137,9 +179,8 @@ class GroupsAround:
                     text = b"\n" + file.read(16384)
             except (OSError, ValueError):
                 continue
-            at = text.find(b"\n" + cache.encode() + b" ")
-            free = int(text[at:].split(None, 2)[1]) if at >= 0 else 0
-            left.append(max(0, limit - used + free))
+            found = _word_after(text, b"\n" + cache.encode() + b" ")
+            left.append(max(0, limit - used + (int(found) if found.isdigit() else 0)))
         return min(left, default=None)
 
 
@@ -148,6 +189,11 @@ def _names(folder: str) -> set[str]:
         return set(os.listdir(folder))
     except OSError:
         return set()
+
+
+def _word_after(text: bytes, key: bytes) -> bytes:
+    at = text.find(key)
+    return text[at + len(key) :].partition(b"\n")[0].strip() if at >= 0 else b""
 
 
 def _kib(text: bytes, key: bytes) -> int | None:

@@ -40,6 +40,10 @@ class TrialPaths:
         return self.root / "supervisor.json"
 
     @property
+    def supervisor_log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
     def outcome(self) -> Path:
         return self.root / "outcome.json"
 

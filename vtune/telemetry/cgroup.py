@@ -29,10 +29,6 @@ class MemoryGroups:
     def __init__(self, proc: Path = PROC) -> None:
         self._groups = list(_groups_of(proc, "memory"))
 
-    def own_folder(self) -> Path | None:
-        """The innermost one, in which smaller groups could be made."""
-        return self._groups[0][0] if self._groups else None
-
     def place_for_trials(self) -> PlaceForGroups | str:
         """Or why there is none, in words. Nothing is changed by looking."""
         found: PlaceForGroups | str = "no memory control groups are seen here"

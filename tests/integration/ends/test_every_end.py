@@ -21,7 +21,7 @@ import pytest
 from integration.ends.acts import ACTS, FREEZER, Running
 from integration.ends.cases import CASES, Case, table
 from support.cli import ROOT, quiet_env
-from vtune.telemetry.cgroup import MemoryGroups
+from vtune.telemetry.cgroup import MemoryGroups, PlaceForGroups
 
 OWN_SHM = Path(__file__).with_name("own_shm.py")
 CANNOT = 99
@@ -90,7 +90,7 @@ def end_of(case: Case, here: Path) -> Ended | str:
     """Or why it cannot be provoked here."""
     if case.act == "freeze_leader" and not os.access(FREEZER, os.W_OK):
         return "no freezer of version 1 that this user may use"
-    parent = MemoryGroups().own_folder()
+    parent = place_for_groups()
     if case.group_bytes is not None and not (
         parent is not None and os.access(parent, os.W_OK) and (parent / "memory.limit_in_bytes").exists()
     ):
@@ -172,9 +172,14 @@ def nothing_is_left(here: Path) -> list[str]:
     while living() and time.monotonic() < give_up_s:
         time.sleep(0.1)
     half_written = [str(path) for path in here.glob("out/s/**/.*.tmp")]
-    own = MemoryGroups().own_folder()
+    own = place_for_groups()
     groups = [str(path) for path in own.rglob("vtune-*") if any(t[:8] in path.name for t in tokens)] if own else []
     return [*living(), *half_written, *groups]
+
+
+def place_for_groups() -> Path | None:
+    place = MemoryGroups().place_for_trials()
+    return Path(place.parent) if isinstance(place, PlaceForGroups) else None
 
 
 @contextlib.contextmanager

@@ -280,6 +280,31 @@ def test_two_trials_at_once_do_not_disturb_each_other(trials, finish, printed, l
     assert living(token_2) == [second.leader_pid]
 
 
+# What a loader's processes do to hand over tensors; longer paths than 107 bytes are refused.
+LISTENS = """
+import multiprocessing.connection, os, tempfile
+multiprocessing.connection.Listener(family="AF_UNIX").close()
+print(os.path.dirname(tempfile.gettempdir()))
+"""
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(55, True), (70, False)])
+def test_a_long_tmpdir_leaves_room_for_the_sockets_below_it(
+    trials, finish, tmp_path: Path, monkeypatch, length: int, is_kept: bool
+) -> None:
+    short = Path(os.environ["TMPDIR"])
+    long = short / ("x" * (length - len(str(short)) - 1))
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    try:
+        trial, folder, _ = trials.python(LISTENS)
+        outcome = finish(trial)
+        assert outcome.exit_code == 0, (folder / "stderr.log").read_text()
+        assert ((folder / "stdout.log").read_text().strip() == str(long)) is is_kept
+    finally:
+        long.rmdir()
+
+
 def test_an_unreadable_spec_is_a_defect_with_a_trace(trials, finish, tmp_path: Path):
     spec = trials.spec("true")
     folder = trials.folder(spec)
@@ -287,3 +312,17 @@ def test_an_unreadable_spec_is_a_defect_with_a_trace(trials, finish, tmp_path: P
     outcome = finish(trials.start(spec, folder))
     assert outcome.ended_by == "lost"
     assert "JSONDecodeError" in (folder / "supervisor.log").read_text()
+    assert outcome.defect is not None and "JSONDecodeError" in outcome.defect
+
+
+@pytest.mark.parametrize("broken", ["shm.remove", "shm.claim", "supervisor.remove_tmpdir"])
+def test_a_defect_in_clearing_up_does_not_hide_how_the_trial_ended(trials, finish, monkeypatch, broken: str) -> None:
+    start = "import sys; sys.path.append(sys.argv[1]); from vtune.execution import shm, supervisor; "
+    monkeypatch.setattr("vtune.execution.supervisor._BOOTSTRAP", f"{start}{broken} = None; supervisor.main()")
+    trial, folder, _ = trials.python("import sys; sys.exit(3)")
+    outcome = finish(trial)
+    for left in Path(os.environ["TMPDIR"]).glob("vt-*"):
+        left.rmdir()
+    assert (outcome.ended_by, outcome.exit_code) == ("itself", 3)
+    assert outcome.defect is not None and "TypeError" in outcome.defect
+    assert "not callable" in (folder / "supervisor.log").read_text()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from vtune.execution.process_tree import process_of
 from vtune.execution.ram_limits import RamLimits, ram_limits
 from vtune.execution.sweep import sweep_stale
 from vtune.journal.files import dump_json
@@ -216,6 +217,48 @@ def test_when_vtune_and_its_supervisor_are_killed_the_next_vtune_removes_the_gro
     assert path.exists()
     assert sweep_stale(trials.root / "trials") == [folder]
     wait_for(lambda: not path.exists())
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("when", ["at-its-start", "at-a-look"])
+def test_a_defect_of_the_watchdog_does_not_cost_the_trial(limited, finish, tmp_path, by, when) -> None:
+    # A limit that is no number is a defect that the first reading, or the first look, meets.
+    (tmp_path / "use").write_text("5\n")
+    (tmp_path / "memory.stat").write_text("cache 1\n")
+    around = {"groups_around": ((str(tmp_path), "use", "cache", "none"),)}
+    odd = around if when == "at-its-start" else {"ram_bytes": "none"}
+    trial, folder, path = limited("import time; time.sleep(1); print('done')", by=by, **odd)
+    outcome = finish(trial)
+    assert (outcome.ended_by, outcome.exit_code, outcome.over) == ("itself", 0, None)
+    assert "TypeError" in outcome.ram_guard.failed
+    assert (folder / "stdout.log").read_text() == "done\n"
+    assert (folder / "supervisor.log").read_text().count("Traceback") == 1
+    assert path is None or not path.exists()
+
+
+@needs_group
+def test_where_the_kernel_was_there_before_the_watchdog_the_limit_is_named_all_the_same(
+    limited, finish, printed, wait_for, tmp_path
+) -> None:
+    code = """
+import os, sys, time
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+pid = os.fork()
+if pid == 0: b'x' * (2 << 30)
+os.waitpid(pid, 0)
+os._exit(1)
+"""
+    trial, folder, _ = limited(code, str(tmp_path / "go"), limit=256 * MIB)
+    printed(folder)
+    (supervisor,), leader = trial.own_pids, trial.leader_pid
+    os.kill(supervisor, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    wait_for(lambda: not process_of(leader).living)
+    os.kill(supervisor, signal.SIGCONT)
+    outcome = finish(trial)
+    assert (outcome.ended_by, outcome.exit_code, outcome.group.oom_kills) == ("limit", 1, 1)
+    assert (outcome.over.what, outcome.over.limit_bytes) == ("kernel", 256 * MIB)
 
 
 def test_looking_costs_less_than_a_hundredth_of_a_core(limited, printed) -> None:

@@ -27,7 +27,8 @@ def probe(library: Path, tmp_path: Path) -> Callable[..., Said]:
     driver = FakeDriver(library, tmp_path / "nvml-state")
     driver.set(count=1, gpu0__total=4096 * MIB, gpu0__name="Emulated GPU")
 
-    def run(*options: object, training: tuple[object, ...] = (), steps: int = 40) -> Said:
+    def run(*options: object, training: tuple[object, ...] = (), steps: int = 40, neighbours_bytes: int = 0) -> Said:
+        driver.set(gpu0__used=neighbours_bytes)
         command = (sys.executable, SCRIPT, "--steps", 4000, *training)
         arguments = ("probe", "--json", "--steps", str(steps), *map(str, options), "--results", tmp_path / "results")
         return vtune(*arguments, "--", *map(str, command), **driver.env, PYTHONPATH=str(BENCHMARKS))

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from emulated.accelerator import UUID
+
 MIB = 2**20
 ROOT = Path(__file__).resolve().parents[3]
 PATH = f"{ROOT / 'vtune' / 'worker' / 'inject'}:{ROOT / 'benchmarks'}"
@@ -91,6 +93,64 @@ def test_without_a_limit_nothing_of_torch_is_wrapped(limited: Path) -> None:
     (limited / "spec.json").write_text(json.dumps({"effects": []}))
     body = "step()\nprint(device.fraction, torch.nn.Module.to.__code__.co_filename.startswith('<frozen'))"
     assert ended(start(limited, body))[1] == "1.0 False"
+
+
+def opened_after(folder: Path, used_bytes: int | None) -> None:
+    """The parent's first look at the device, before the training was started."""
+    gpus = [] if used_bytes is None else [{"uuid": UUID, "used_bytes": used_bytes}]
+    (folder / "telemetry.jsonl").write_text(json.dumps({"t_s": 0.0, "gpus": gpus}) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("used_before", "fraction"),
+    # The emulated context takes 300 MiB; what neighbours held before is theirs; what is read as negative is not known.
+    [(0, 0.1), (250 * MIB, 0.35), (None, 0.4), (310 * MIB, 0.4)],
+)
+def test_the_context_is_under_the_limit_too(limited: Path, used_before: int | None, fraction: float) -> None:
+    opened_after(limited, used_before)
+    code, stdout, stderr = ended(start(limited, "step()\nprint(round(device.fraction, 6))"))
+    assert (code, stdout) == (0, str(fraction)), stderr
+    (told,) = facts(limited, "vram_limit")
+    assert told["bytes"] == pytest.approx(fraction * 1000 * MIB, abs=1)
+    assert told["context"] == round((0.4 - fraction) * 1000) * MIB
+
+
+def test_a_cache_that_reaches_the_limit_is_emptied_and_the_training_goes_on(limited: Path) -> None:
+    """Its context and all that it reserved stay within what the watch from outside would end it for."""
+    opened_after(limited, 0)
+    body = """
+step()
+most = 0
+for _ in range(8):
+    device.allocate(40 * 2**20); device.free(40 * 2**20); device.splinter(20 * 2**20)
+    most = max(most, device.context_bytes + device.stats["reserved"])
+print(most <= 400 * 2**20, device.stats["retries"] > 0)
+"""
+    limit = {"kind": "LimitVram", "bytes": 400 * MIB}
+    (limited / "spec.json").write_text(json.dumps({"effects": [limit]}))
+    code, stdout, stderr = ended(start(limited, body))
+    assert (code, stdout) == (0, "True True"), stderr
+
+
+def test_a_context_that_cannot_be_one_is_somebody_elses_memory(limited: Path) -> None:
+    opened_after(limited, 0)
+    before = "torch.emulated.mem_get_info = lambda *_: (0, 64 * 2**30)"
+    assert ended(start(limited, "step()\nprint(device.fraction)", before=before))[1] == "0.4"
+
+
+def test_each_of_several_ranks_has_a_context_of_its_own(limited: Path) -> None:
+    """The second takes the first one's for its own: what else is on the device by then is the first one's too."""
+    opened_after(limited, 200 * MIB)
+    first = "step()\n(folder / 'held').touch()\nwhile not (folder / 'seen').exists(): time.sleep(0.02)"
+    holder = start(limited, first, number=0)
+    second = "while not (folder / 'held').exists(): time.sleep(0.02)\nstep()\nprint(round(device.fraction, 6))"
+    try:
+        code, stdout, stderr = ended(start(limited, second, number=1))
+    finally:
+        (limited / "seen").touch()
+        ended(holder)
+    # Of 400 MiB for two, 100 MiB of context each.
+    assert (code, stdout) == (0, "0.1"), stderr
 
 
 def test_ranks_on_one_device_share_the_limit(limited: Path) -> None:

@@ -117,11 +117,13 @@ def test_a_spike_in_validation_meets_the_limit_in_the_trial_and_not_its_neighbou
     assert "the device itself had" in trial["detail"] and "OutOfMemoryError" in trial["detail"]
     assert any("OutOfMemoryError" in line for line in trial["evidence"]["last_words"])
     (told,) = facts(tmp_path / "results", "vram_limit")
-    assert (told["bytes"], told["by"], told["sharing"]) == (int(0.15 * 4096 * MIB), "limit", 1)
+    assert (told["context"], told["by"], told["sharing"]) == (300 * MIB, "limit", 1)
+    assert told["bytes"] == pytest.approx(0.15 * 4096 * MIB - 300 * MIB, abs=1)
 
 
 def test_a_device_that_is_full_below_the_limit_is_not_called_the_limit(probe: Probe) -> None:
-    trial = trial_of(probe("--vram-limit", "99%", training=("--out-of-memory-at", 15)))
+    """The emulated one counts its neighbours' memory as part of its context."""
+    trial = trial_of(probe("--vram-limit", "99%", training=("--out-of-memory-at", 15), neighbours_bytes=200 * MIB))
     assert trial["status"] == "out_of_vram"
     assert trial["detail"].startswith("GPU 0 itself was full, below the limit of 3.96 GiB")
 

@@ -33,6 +33,8 @@ class Run:
     epochs: int = 3
     # Batches of 0.2 s, without workers, at the end of each epoch.
     validation_batches: int = 0
+    # Of so many, of which the script only ever takes those.
+    validation_of: int = 0
     checkpoint_s: float = 0.0
     # Before the first epoch; the validation's loader has more.
     sanity_batches: int = 0
@@ -104,7 +106,7 @@ def write(writer: TrialWriter, run: Run, *, cut_after_steps: int) -> float:
         if not cut:
             writer.fact("pass_end", **{"pass": number}, batches=run.batches)
         if run.validation_batches and not run.validation_every:
-            now = validate(now, run.validation_batches, run.validation_batches)
+            now = validate(now, run.validation_batches, run.validation_of or run.validation_batches)
         if run.checkpoint_s:
             if not cut:
                 writer.fact("saved", t=now + run.checkpoint_s, begun=now, seconds=run.checkpoint_s, where="train.py:30")
@@ -160,6 +162,14 @@ def test_pauses_at_the_end_of_an_epoch_are_paid_once_for_each_epoch(tmp_path: Pa
         ("checkpoint", 1, True, 4.0),
     }
     assert found.projected.run_s == pytest.approx(whole_s, rel=0.02)
+
+
+def test_a_validation_that_the_script_breaks_off_each_time_takes_what_it_took(tmp_path: Path) -> None:
+    run = Run(validation_batches=5, validation_of=100)
+    found, whole_s = projected(tmp_path, run, cut_after_steps=100)
+    [pause] = found.pauses
+    assert (pause.scaled_from_batches, pause.seconds) == (None, pytest.approx(1.0, abs=0.05))
+    assert found.projected.run_s == pytest.approx(whole_s, rel=0.05)
 
 
 def test_pauses_that_were_not_seen_are_left_out(tmp_path: Path) -> None:

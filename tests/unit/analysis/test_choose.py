@@ -76,6 +76,18 @@ def test_a_faster_trial_over_the_ram_limit_loses_to_a_slower_one_within_it() -> 
     assert best(choose(records, limits=limits(ram=32 * GIB))) == 2
 
 
+def test_what_one_launch_was_seen_to_take_counts_for_the_others_of_its_settings() -> None:
+    # The second one waited for the validation.
+    small, large = {"ram_peak_bytes": 2 * 2**30}, {"ram_peak_bytes": 5 * 2**30}
+    records = [
+        a_trial(1, 10.0, measured=small),
+        a_trial(2, 10.0, measured=large),
+        a_trial(3, 8.0, asked={"workers": 4}, measured=small),
+    ]
+    choice = choose(records, limits=Limits(ram=Limit(bytes=4 * 2**30, text="4GiB")))
+    assert best(choice) == 3 and reasons(choice)[1] == reasons(choice)[2] == "over_limit"
+
+
 def test_a_baseline_over_the_limit_gives_way_to_a_slower_trial() -> None:
     heavy = a_trial(1, 10.0, measured={"ram_peak_bytes": 9 * GIB})
     choice = choose([heavy, a_trial(2, 8.0, asked={"workers": 0})], limits=limits(ram=4 * GIB))

@@ -1,9 +1,12 @@
 from dataclasses import replace
 
+import pytest
+
 from support.records import a_record
+from vtune.analysis.advice import Again
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
-from vtune.domain.record import GpuUse, ProcessUse, Projection, StageTime, WorkerCost
+from vtune.domain.record import GpuUse, ProcessUse, Projection, RamGrowth, StageTime, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -28,6 +31,16 @@ def test_no_more_workers_are_proposed_than_there_are_cores() -> None:
 def test_workers_that_only_wait_may_be_more_than_the_cores() -> None:
     waiting = replace(MEASURED, worker_cost=WorkerCost(batch_s=0.3, cpu_fraction=0.02))
     assert any("workers=2" in line for line in diagnose(waiting, replace(MACHINE, cores=1.0)).next)
+
+
+@pytest.mark.parametrize(
+    ("limit_mib", "said"), [(2000, "try 8 workers"), (850, "try 6 workers"), (700, "8 workers would hardly fit")]
+)
+def test_no_more_workers_are_proposed_than_the_ram_limit_holds(limit_mib: int, said: str) -> None:
+    # 600 MiB for the training and four workers: 120 MiB for each of the five.
+    waiting = replace(MEASURED, effective_settings={"workers": 4}, ram_peak_bytes=600 * 2**20)
+    found = diagnose(waiting, MACHINE, Again(ram_limit_bytes=limit_mib * 2**20)).next
+    assert any(said in line for line in found), found
 
 
 def test_a_training_that_does_not_wait_is_compute_bound_and_workers_are_not_proposed() -> None:
@@ -73,6 +86,29 @@ def test_short_epochs_whose_restart_is_waited_for_are_data_bound() -> None:
     assert found.bottleneck == "data" and "start of each epoch" in found.verdict
     assert any("persistent_workers=true" in line for line in found.next)
     assert not any("--set workers" in line for line in found.next)
+
+
+def test_workers_whose_memory_grows_are_not_advised_to_persist() -> None:
+    restarting = replace(
+        MEASURED,
+        data_wait_fraction=0.0,
+        epoch_restart_s=8.0,
+        epoch_restart_wait_s=7.9,
+        projected=Projection(epoch_s=8.8),
+    )
+    leak = RamGrowth(
+        kind="leak", who="workers", bytes_per_step=1e6, bytes_per_step_ci95=(9e5, 1.1e6), steps=100, to_come_bytes=10**8
+    )
+    leaking = diagnose(replace(restarting, ram_growth=(leak,)), MACHINE)
+    assert not any("persistent_workers=true" in line for line in leaking.next)
+    mains = diagnose(replace(restarting, ram_growth=(replace(leak, who="main"),)), MACHINE)
+    assert any("persistent_workers=true" in line for line in mains.next)
+    (line,) = [
+        line
+        for line in diagnose(replace(restarting, unknown={"ram_growth": "too short"}), MACHINE).next
+        if "persistent_workers=true" in line
+    ]
+    assert "whether their memory would grow on" in line
 
 
 def test_a_window_fed_from_stock_is_no_proof_of_anything_but_the_loaders_pace() -> None:

@@ -123,12 +123,52 @@ def test_a_hang_or_a_lack_of_memory_is_not_hidden_by_a_divergence() -> None:
         ("ValueError: The loss returned in `training_step` is nan or inf.", TrialStatus.DIVERGED),
         ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", TrialStatus.DIVERGED),
         ("KeyError: 'nan'", TrialStatus.CRASHED),
+        ("ValueError: the loss weight must be a finite float, not 'inf'", TrialStatus.CRASHED),
         ("ValueError: unknown loss: 'info'", TrialStatus.CRASHED),
         ("warning: loss is nan in patch 3\na\nb\nc\nKeyError: 'patch 7'", TrialStatus.CRASHED),
     ],
 )
 def test_a_trainings_own_last_words_tell_that_it_stopped_for_its_loss(words: str, expected: TrialStatus) -> None:
     assert status(words, exit_code=1)[0] is expected
+
+
+KEY_ERROR = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    x["a"]\nKeyError: \'a\'\n'
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "stderr", "stdout", "expected"),
+    [
+        (1, "", "Loss is nan, stopping training", TrialStatus.DIVERGED),
+        (0, "", "loss is not finite: giving up", TrialStatus.DIVERGED),
+        (1, "", "loss: inf - giving up", TrialStatus.DIVERGED),
+        (0, "", "train loss went from inf to nan", TrialStatus.DIVERGED),
+        (1, "UserWarning: slow", "Loss is nan, stopping training", TrialStatus.DIVERGED),
+        (1, KEY_ERROR, "Loss is nan in batch 3, left out", TrialStatus.CRASHED),
+        (1, "", "Validation loss decreased (inf --> 0.693147).  Saving model ...", TrialStatus.CRASHED),
+        (0, "", "Best loss: inf -> 0.3\ndone", TrialStatus.TOO_SHORT),
+        (0, "", "loss improved from inf to 0.5", TrialStatus.TOO_SHORT),
+        (0, "", "epoch 1, loss 0.5, best loss inf", TrialStatus.TOO_SHORT),
+    ],
+)
+def test_a_best_loss_that_starts_at_infinity_is_no_divergence_and_an_error_speaks_for_itself(
+    exit_code: int, stderr: str, stdout: str, expected: TrialStatus
+) -> None:
+    seen = replace(SEEN, steps=12, measured=10, last_words=stderr, stdout_words=stdout)
+    found, detail = status_of(replace(OUTCOME, exit_code=exit_code), WINDOW, seen)
+    assert found is expected, detail
+
+
+def test_what_is_known_is_said_once_and_what_is_not_is_not_counted_as_known() -> None:
+    assert status(exit_code=None, signal=9)[1] == (
+        "the training was killed by SIGKILL after 60 steps or more: from outside or by the kernel; no sign of memory"
+    )
+    assert status(exit_code=3)[1] == "the training ended with exit code 3 after 60 steps, without a word"
+    assert "after 60 steps or more" in (status(ended_by="hang")[1] or "")
+
+
+def test_a_shortage_that_the_training_had_caught_is_not_what_its_error_is_of() -> None:
+    found, detail = status("WARNING: CUDA out of memory, halving the batch\n" + KEY_ERROR, exit_code=1)
+    assert found is TrialStatus.CRASHED and "KeyError: 'a'" in (detail or "")
 
 
 def test_a_signal_that_vtune_did_not_send_is_told_as_somebody_elses() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vtune.analysis.growth import RunLength, run_length, with_growth
+from vtune.analysis.growth import ENOUGH_LOOKS, RunLength, is_undecided, run_length, with_growth
 from vtune.analysis.growth_copies import cap_bytes, find_copies, worth_reading
 from vtune.analysis.growth_leak import find_leak
 from vtune.analysis.growth_series import Level
@@ -215,3 +215,96 @@ def test_the_run_is_as_long_as_planned_whatever_the_batch() -> None:
     assert run_length(measured, PlannedRun(epochs=3), 2.0) == RunLength(epoch=100.0, run=300.0)
     assert run_length(measured, PlannedRun(epochs=3, iterations_per_epoch=100), 2.0).run == 150.0
     assert run_length(measured, PlannedRun(), 1.0).run is None
+
+
+def looks(count: int, grown_bytes: int, *, every_s: float = 0.2) -> list[TelemetrySample]:
+    """At the training's process and its workers, whose memory grows by so much from one to the next."""
+    held = [{MAIN: 200 * MIB, 21: 200 * MIB + n * grown_bytes, 22: 200 * MIB} for n in range(count)]
+    return [
+        TelemetrySample(
+            t_s=4.0 + n * every_s,
+            processes=tuple(
+                ProcessSample(pid=pid, ppid=1, name="python", rss_bytes=size, cpu_s=0.0, anon_bytes=size)
+                for pid, size in one.items()
+            ),
+            ram_bytes=None,
+            shm_used_bytes=None,
+            others_cores=None,
+            ram_available_bytes=None,
+        )
+        for n, one in enumerate(held)
+    ]
+
+
+def test_memory_that_grows_over_a_few_looks_is_undecided_until_there_are_enough() -> None:
+    roles = a_training()
+    assert is_undecided(looks(4, 7 * MIB), roles, 4.0)
+    assert not is_undecided(looks(ENOUGH_LOOKS, 7 * MIB), roles, 4.0)
+    # Looks from before the window tell nothing of it.
+    assert is_undecided(looks(ENOUGH_LOOKS, 7 * MIB), roles, 5.0)
+
+
+def test_memory_that_does_not_grow_keeps_no_trial_waiting() -> None:
+    roles = a_training()
+    assert not is_undecided(looks(4, MIB // 10), roles, 4.0)
+    assert not is_undecided(looks(4, -7 * MIB), roles, 4.0)
+    assert not is_undecided([], roles, 4.0)
+
+
+def test_workers_that_end_too_soon_to_tell_why_they_grow_are_said_to() -> None:
+    alive = [replace(one, ram_bytes=700 * MIB) for one in looks(5, 7 * MIB)]
+    assert "ram_growth" in grown(alive).unknown
+    assert "ram_growth" not in grown(alive, persistent=True).unknown
+    still = [replace(one, ram_bytes=700 * MIB) for one in looks(5, MIB // 10)]
+    assert "ram_growth" not in grown(still).unknown
+    # Long enough to be told a leak.
+    leaking = grown([replace(one, ram_bytes=700 * MIB) for one in looks(20, 7 * MIB)])
+    assert leaking.ram_growth and "ram_growth" not in leaking.unknown
+
+
+@pytest.mark.parametrize("steps", [-1.0, -70.0, -71.0, -1e3, -1e9])
+def test_copies_are_never_run_back_beyond_the_workers_birth(steps: float) -> None:
+    cap = 600 * MIB
+    found = find_copies([Level(step=n, bytes=int(copied(n, cap, 8 * MIB))) for n in (60, 65, 70)], 0.0, cap)
+    assert found is not None
+    assert -cap <= found.to_come(steps)[0] <= 0
+
+
+def test_looks_at_workers_of_earlier_epochs_are_not_brought_forward_by_the_growth_of_the_last() -> None:
+    """Each epoch's workers begin to copy anew: what theirs held at most is what the run needs."""
+    steps, epoch, cap = 400, 100, 300 * MIB
+    base = a_training(steps=steps)
+    passes = tuple(
+        replace(base.passes[0], number=number, begun_s=10.0 * number, worker_pids=(21 + 10 * number, 22 + 10 * number))
+        for number in range(4)
+    )
+    batches = tuple(replace(one, pass_number=one.index // epoch) for one in base.batches)
+    telemetry = []
+    for tick in range(1, 2 * (steps // 10)):
+        step = 5 * tick
+        taken = copied(step % epoch, 0.8 * cap, 6 * MIB)
+        pids = passes[min(3, step // epoch)].worker_pids
+        held = {MAIN: 250 * MIB, **dict.fromkeys(pids, 250 * MIB)}
+        shared = 500 * MIB - int(taken)
+        telemetry.append(
+            TelemetrySample(
+                t_s=step / 10,
+                processes=tuple(
+                    ProcessSample(
+                        pid=pid, ppid=1, name="python", rss_bytes=size, cpu_s=0.0, anon_bytes=size,
+                        own_bytes=size - shared // 3,
+                    )
+                    for pid, size in held.items()
+                ),
+                ram_bytes=sum(held.values()) - shared, shm_used_bytes=0, others_cores=None, ram_available_bytes=None,
+            )
+        )  # fmt: skip
+    roles = replace(base, passes=passes, batches=batches)
+    facts = tuple(passed(**{"pass": n, "held": 250 * MIB, "held_by_imports": 100 * MIB}) for n in range(4))
+    peak = max(s.ram_bytes for s in telemetry if s.ram_bytes is not None)
+    measured = with_growth(
+        Measurement(ram_peak_bytes=peak), roles=roles, telemetry=telemetry, facts=facts,
+        regular=step_windows(roles)[3:], length=RunLength(epoch=float(epoch), run=20.0 * epoch),
+    )  # fmt: skip
+    assert [one.kind for one in measured.ram_growth] == ["copy_on_write"]
+    assert measured.ram_projected_bytes is not None and peak <= measured.ram_projected_bytes <= peak + cap

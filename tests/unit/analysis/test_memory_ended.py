@@ -41,6 +41,8 @@ def test_the_trials_own_group_tells_of_a_kill_where_the_log_cannot_be_read() -> 
     status, why = judged(outcome=replace(OUTCOME, group=group))
     assert status is TrialStatus.OUT_OF_RAM and "2 processes" in why and "4 GiB" in why
     assert judged(outcome=replace(OUTCOME, group=replace(group, oom_kills=0))) is None
+    further_out = judged(outcome=replace(OUTCOME, group=replace(group, at_limit=False)))
+    assert further_out is not None and "limit around" in further_out[1] and "4 GiB" not in further_out[1]
 
 
 def test_the_machines_count_of_kills_is_evidence_for_a_sigkill_and_for_nothing_else() -> None:
@@ -68,6 +70,49 @@ def test_a_bus_error_is_that_of_a_full_shm_unless_there_was_ample_room(
 ) -> None:
     found = judged(replace(KILLED, signal=7), shm_bytes=shm_bytes, shm_used_bytes=used)
     assert (found and found[0]) is expected
+
+
+CAUSE = """Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    raise RuntimeError("CUDA out of memory comes from elsewhere")
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+
+{link}
+
+Traceback (most recent call last):
+  File "train.py", line 11, in <module>
+    raise RuntimeError("the fit failed") from error
+RuntimeError: the fit failed
+"""
+WORKERS = """Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    batch = next(batches)
+RuntimeError: Caught RuntimeError in pin memory thread for device 0.
+Original Traceback (most recent call last):
+  File "pin_memory.py", line 40, in do_one_step
+RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "expected"),
+    [
+        (
+            "RuntimeError: the fit failed",
+            CAUSE.format(link="The above exception was the direct cause of the following exception:"),
+            "out_of_vram",
+        ),
+        ("RuntimeError: the fit failed", "CUDA out of memory\n" + CAUSE.partition("{link}\n\n")[2], None),
+        ("RuntimeError: Caught RuntimeError in pin memory thread for device 0.", WORKERS, "out_of_ram"),
+        ("KeyError: 'a'", "halving the batch after CUDA out of memory\nKeyError: 'a'", None),
+        ("99%|####9| 9/10 [00:01]", "CUDA out of memory\n99%|####9| 9/10 [00:01]", "out_of_vram"),
+    ],
+)
+def test_an_error_is_judged_with_its_causes_and_without_what_was_said_before_it(
+    error: str, words: str, expected: str | None
+) -> None:
+    found = judged(replace(KILLED, signal=None, error=error), words)
+    assert (found and found[0].value) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tests.support.records import a_record
 from vtune.analysis.queues import needed_shm_bytes, shm_refusal
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialStatus
 
 MIB = 2**20
 
@@ -42,6 +43,18 @@ def test_a_deeper_queue_is_refused_with_the_depth_that_fits() -> None:
 def test_what_an_earlier_trial_turned_is_not_taken_for_the_trainings_own() -> None:
     turned = replace(measured(workers=8), asked={"workers": 8})
     assert shm_refusal([measured(), turned], {}, free_bytes=100 * MIB) is None
+
+
+def test_what_a_refused_trial_would_have_taken_is_no_measurement_for_the_next() -> None:
+    larger = {"batch_size": 64}
+    refusal = shm_refusal([measured()], larger, free_bytes=100 * MIB)
+    assert refusal is not None
+    only = Measurement(batch_bytes=refusal.batch_bytes, shm_needed_bytes=refusal.needed_bytes)
+    refused = replace(a_record(), status=TrialStatus.REFUSED, measurement=only, asked={**larger})
+    for size in (2, 4, 64):
+        without = shm_refusal([measured()], {"batch_size": size}, free_bytes=100 * MIB)
+        assert shm_refusal([measured(), refused], {"batch_size": size}, free_bytes=100 * MIB) == without
+    assert shm_refusal([refused], {"workers": 2}, free_bytes=100 * MIB) is None
 
 
 def test_nothing_is_refused_on_a_guess() -> None:

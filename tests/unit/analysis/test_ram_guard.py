@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,3 +71,26 @@ def test_the_evidence_names_who_enforced_which_limit() -> None:
         "ram_guard": {"limit_bytes": GIB, "is_default": True, "by": "cgroup v2"}
     }
     assert guard_evidence(outcome()) == {}
+
+
+@pytest.mark.parametrize(("by", "held"), [("watchdog", "nothing held"), ("cgroup v1", "only the kernel held")])
+def test_a_guard_that_failed_is_told(by: Any, held: str) -> None:
+    guard = RamGuard(by=by, limit_bytes=GIB, failed="ValueError: no number")
+    [note] = guard_notes(outcome(ram_guard=guard))
+    assert "ValueError: no number" in note and "supervisor.log" in note and held in note
+    assert guard_notes(outcome(ram_guard=replace(guard, failed=None))) == []
+
+
+def test_a_defect_that_did_not_lose_the_trial_is_told_beside_its_result() -> None:
+    [note] = guard_notes(outcome(defect="OSError: odd"))
+    assert "OSError: odd" in note and "supervisor.log" in note
+    assert guard_notes(outcome("lost", defect="OSError: odd")) == [], "its sentence says it"
+
+
+def test_a_lost_trial_names_the_defect_that_lost_it_and_where_more_is_told() -> None:
+    seen = Seen(pythons=1, hello=True, steps=7, measured=3, backwards=7, batches=7, last_words="")
+    status, detail = status_of(outcome("lost", defect="KeyError: 'token'"), Window(), seen)
+    assert status is TrialStatus.INTERRUPTED
+    assert detail is not None and "KeyError: 'token'" in detail and "supervisor.log" in detail
+    assert "was killed" not in detail
+    assert "was killed" in (status_of(outcome("lost"), Window(), seen)[1] or "")

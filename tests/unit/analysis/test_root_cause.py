@@ -95,6 +95,34 @@ def test_without_a_summary_the_earliest_error_is_the_cause() -> None:
     assert root.sentence() == "rank 1 failed first: ValueError: shard 1 is empty (train.py:8 in main)"
 
 
+def test_a_workers_exit_code_is_told_where_the_training_kept_it() -> None:
+    words = "RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly"
+    kept = Failure(pid=70, rank=None, t_s=1.0, type="RuntimeError", text=words[14:], where=None, lost=((77, 7),))
+    for last_words in ("", words):
+        root = root_of(FAILED, last_words, [kept], {77: 1}, ranks=(70,))
+        assert root.sentence() == "loader worker 1 (pid 77) ended first, with exit code 7"
+
+
+def test_a_worker_of_an_earlier_run_that_the_words_quote_is_not_to_blame() -> None:
+    words = "last time: DataLoader worker (pid 1234) is killed by signal: Killed.\nKeyError: 'a'"
+    own = failure(70, "KeyError", "'a'")
+    assert root_of(FAILED, words, [own], {77: 0}, ranks=(70,)).error == "KeyError: 'a'"
+    # Of this run, and so it is what the error comes from.
+    assert root_of(FAILED, words, [own], {1234: 0}, ranks=(70,)).signal == 9
+
+
+def test_an_error_of_a_process_beside_the_training_is_not_what_ended_it() -> None:
+    beside = failure(5, "RuntimeError", "the logger has no server", t_s=1.0)
+    own = failure(7, "KeyError", "'a'", t_s=90.0)
+    assert root_of(FAILED, "", [beside, own], ranks=(7,)).error == "KeyError: 'a'"
+    assert (
+        root_of(FAILED, "", [beside, failure(8, "KeyError", "'b'", t_s=2.0, rank=1)], ranks=(7,)).error
+        == "KeyError: 'b'"
+    )
+    # Theirs is all there is.
+    assert root_of(FAILED, "", [beside], ranks=(7,)).error == "RuntimeError: the logger has no server"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

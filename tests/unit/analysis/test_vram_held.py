@@ -36,6 +36,15 @@ def test_an_end_at_the_limit_is_told_as_that_with_the_drivers_number_and_what_wa
     )
 
 
+def test_what_the_context_takes_of_the_limit_is_said() -> None:
+    told = facts(allowed=7 * GIB)
+    told[0].data["context"] = GIB
+    said = whose_room(ENDED, told, GPUS)
+    assert said is not None and said.startswith(
+        "it asked for more than the VRAM limit of 8 GiB (1 GiB of it for its context) that it is held to on GPU 3"
+    )
+
+
 def test_a_device_that_others_have_filled_is_not_the_limits_doing() -> None:
     said = whose_room(ENDED, facts(outside=73 * GIB), GPUS)
     assert said is not None and said.startswith("GPU 3 itself was full, below the limit of 8 GiB: ")

@@ -13,6 +13,7 @@ from vtune.execution.shm import pids_told
 BEFORE = "6,1,1,-;Memory cgroup out of memory: Killed process 70 (python) total-vm:1kB\n"
 OF_GROUP = "3,2,2,-;Memory cgroup out of memory: Killed process 77 (pt_data_worker) total-vm:9kB, anon-rss:1kB, UID:0\n"
 OF_MACHINE = "3,3,3,-;Out of memory: Killed process 78 (python) total-vm:9kB, anon-rss:1kB, UID:0\n"
+OURS, CONTAINERS = "pid:[4026531836]", "pid:[4026532999]"
 # As faulthandler writes it: the main thread last.
 DUMP = """Thread 0x00007f9aa20696c0 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 327 in wait
@@ -28,7 +29,22 @@ Current thread 0x00007f9ac7232b80 (most recent call first):
 def machine(tmp_path: Path) -> Path:
     (tmp_path / "vmstat").write_text("nr_free_pages 12\noom_kill 4\noom_kill_other 9\n")
     (tmp_path / "kmsg").write_text(BEFORE)
+    in_namespace(tmp_path, OURS)
     return tmp_path
+
+
+def in_namespace(machine: Path, namespace: str) -> None:
+    (machine / "self" / "ns").mkdir(parents=True, exist_ok=True)
+    (machine / "self" / "ns" / "pid").unlink(missing_ok=True)
+    (machine / "self" / "ns" / "pid").symlink_to(namespace)
+
+
+def test_in_a_container_the_logs_numbers_are_those_of_others(machine: Path) -> None:
+    in_namespace(machine, CONTAINERS)
+    with KernelWitness(machine / "kmsg", machine) as kernel:
+        with open(machine / "kmsg", "a") as log:
+            log.write(OF_MACHINE)
+        assert kernel.kills_of({78}) == ()
 
 
 def test_only_kills_of_the_trials_processes_since_its_start_are_told(machine: Path) -> None:
@@ -56,12 +72,11 @@ def test_the_machines_count_is_of_what_happened_meanwhile(machine: Path) -> None
         assert kernel.kills_of_machine() == 2
 
 
-@pytest.mark.parametrize(("namespace", "left"), [("pid:[4026531836]", 0), ("pid:[4026532999]", 1)])
+@pytest.mark.parametrize(("namespace", "left"), [(OURS, 0), (CONTAINERS, 1)])
 def test_a_kill_that_the_log_lays_at_anothers_door_is_no_evidence_where_its_numbers_are_ours(
     machine: Path, namespace: str, left: int
 ) -> None:
-    (machine / "self" / "ns").mkdir(parents=True)
-    (machine / "self" / "ns" / "pid").symlink_to(namespace)
+    in_namespace(machine, namespace)
     with KernelWitness(machine / "kmsg", machine) as kernel:
         with open(machine / "kmsg", "a") as log:
             log.write(OF_MACHINE)

@@ -39,8 +39,16 @@ def test_a_trial_without_an_outcome_whose_supervisor_is_dead_was_lost(tmp_path: 
     assert sweep_stale(tmp_path / "trials") == [folder]
     outcome = read_outcome(TrialPaths(folder))
     assert outcome is not None
-    assert (outcome.ended_by, outcome.exit_code, outcome.signal) == ("lost", None, None)
+    assert (outcome.ended_by, outcome.exit_code, outcome.signal, outcome.defect) == ("lost", None, None, None)
     assert not tmpdir.exists()
+
+
+def test_a_supervisor_that_left_a_log_died_of_a_defect(tmp_path: Path, dead_pid):
+    folder = trial(tmp_path, supervisor_pid=dead_pid)
+    (folder / "supervisor.log").write_text("Traceback (most recent call last):\n  File ...\nKeyError: 'token'\n")
+    assert sweep_stale(tmp_path) == [folder]
+    outcome = read_outcome(TrialPaths(folder))
+    assert outcome is not None and outcome.defect == "KeyError: 'token'"
 
 
 def test_a_number_that_another_process_has_now_is_not_the_supervisor(tmp_path: Path):

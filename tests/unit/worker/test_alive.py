@@ -50,6 +50,20 @@ def test_the_error_that_nobody_caught_is_told_with_the_trainings_own_place(monke
     assert "test_alive.py:" in fact["where"] and fact["where"].endswith(" in failing")
 
 
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("/usr/local/lib/python3.10/dist-packages/torch/nn/modules/linear.py", True),
+        ("/opt/conda/lib/python3.10/site-packages/torch/nn/modules/linear.py", True),
+        ("/home/me/train.py", False),
+    ],
+)
+def test_what_a_distribution_installed_is_a_library_too(file: str, expected: bool) -> None:
+    from _vtune_hooks import alive
+
+    assert alive._is_library(file) is expected
+
+
 def test_an_error_whose_words_cannot_be_made_is_told_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from _vtune_hooks import alive, recorder
 

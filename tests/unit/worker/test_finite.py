@@ -80,6 +80,45 @@ def test_small_parameters_that_learn_are_chosen_and_nothing_that_stands_for_a_te
     assert [parameter.numel() for parameter in finite.choose(optimizer)] == [2, 500]
 
 
+def test_a_parameter_that_lies_otherwise_since_it_was_chosen_is_not_read_beyond_its_end(
+    told: list[dict[str, Any]],
+) -> None:
+    from _vtune_hooks import finite
+
+    weight = torch.nn.Parameter(torch.zeros(16))
+    optimizer, one = optimizer_of(weight), seen()
+    finite.stepped(one, optimizer, 0, 0.0)
+    memory = torch.tensor([0.0, *[float("nan")] * 31])
+    weight.data = memory[:1].expand(16)
+    finite.stepped(one, optimizer, 1, 1.0)
+    assert told == []
+    weight.data = memory[:16]
+    finite.stepped(one, optimizer, 2, 2.0)
+    assert [(fact["step"], fact["value"]) for fact in told] == [(2, "nan")]
+
+
+def test_a_script_that_watches_all_calls_of_torch_sees_none_of_ours(told: list[dict[str, Any]]) -> None:
+    from _vtune_hooks import finite
+
+    class Watching(torch.overrides.TorchFunctionMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls: list[str] = []
+
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.calls.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    weight = torch.nn.Parameter(torch.zeros(16))
+    optimizer, one = optimizer_of(weight), seen()
+    weight.data[3] = float("nan")
+    with Watching() as watching:
+        finite.stepped(one, optimizer, 0, 0.0)
+        assert watching.calls == []
+        weight.sum()
+    assert len(told) == 1 and watching.calls != []
+
+
 def test_a_copy_from_a_device_is_looked_at_once_the_device_has_passed_it_and_never_waited_for(
     told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

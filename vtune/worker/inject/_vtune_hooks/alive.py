@@ -100,7 +100,7 @@ def _where(traceback: TracebackType | None) -> str | None:
 
 def _is_library(file: str) -> bool:
     return file.startswith((os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os.sep)) or (
-        f"{os.sep}site-packages{os.sep}" in file
+        f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
     )
 
 

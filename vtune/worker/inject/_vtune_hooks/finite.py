@@ -51,7 +51,9 @@ def stepped(seen: OptimizerSeen, optimizer: Any, number: int, now: float) -> Non
         return
     watched.look_s = now + LOOK_EVERY_S
     try:
-        _look(watched, seen.number, optimizer, number)
+        # A script may watch all calls of torch's, the default device among it.
+        with sys.modules["torch"]._C.DisableTorchFunction():
+            _look(watched, seen.number, optimizer, number)
     except Exception as error:
         watched.failed = True
         recorder.problem(f"whether the parameters are numbers: {error!r}")
@@ -66,7 +68,10 @@ def _look(watched: Watched, optimizer_number: int, optimizer: Any, number: int) 
         watched.failed = not watched.chosen and watched.choices == CHOICES
     here = [one for one in watched.chosen if one.device.type == "cpu"]
     if here:
-        _judge(watched, optimizer_number, number, [value_of(one) for one in here])
+        # Scripts may lay them elsewhere: an expanded one has fewer bytes than values.
+        whole = [one for one in here if one.is_contiguous()]
+        if whole:
+            _judge(watched, optimizer_number, number, [value_of(one) for one in whole])
     elif watched.chosen and watched.pending is None:
         watched.pending = _copies(watched.chosen, number)
 

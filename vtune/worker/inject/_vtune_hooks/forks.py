@@ -1,4 +1,7 @@
-"""What a loader's workers are forked with: memory of this process that copies on write can double in each of them."""
+"""What a loader's workers are forked with: memory of this process that copies on write can double in each of them.
+
+Imports of large libraries are measured as they run, to be left out: `install` watches those that it names.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _taken: list[int | None] = [None]
 
 
 def placed(module: ModuleType) -> None:
-    """A library that is looked at for nothing but its size."""
+    """Of a library that is watched for its size alone, which import_begins and import_ends have taken already."""
 
 
 def import_begins() -> None:

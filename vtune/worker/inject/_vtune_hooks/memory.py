@@ -175,6 +175,10 @@ def tell(now: float, step: int, *, all_of_them: bool) -> None:
             recorder.fact("memory", device=index, step=step, **told)
 
 
+def outside_now(device: Device, index: int) -> int | None:
+    return None if device.stats is None else _outside(device, index, number(device.stats(index), f"{RESERVED}.current"))
+
+
 def is_due(now: float) -> bool:
     return now - _state.looked_s >= TELL_EVERY_S
 

@@ -185,7 +185,13 @@ def tell_shape(found: Pass, shape: tuple[Any, ...] | None, batch: Any) -> None:
     numbers = tuple(int(size) for size in shape or ())
     if numbers and numbers not in told and len(told) < MOST_SHAPES:
         told.add(numbers)
-        recorder.fact("shape", loader=found.loader, shape=numbers, **tensor_bytes(batch))
+        try:
+            sizes = tensor_bytes(batch)
+        except Exception as error:
+            # A container of the training's own may not want to be listed: the shape is known all the same.
+            sizes = {}
+            recorder.problem(f"the size of a batch: {error!r}")
+        recorder.fact("shape", loader=found.loader, shape=numbers, **sizes)
 
 
 def end(iterator: Any) -> None:

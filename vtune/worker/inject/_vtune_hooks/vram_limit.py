@@ -24,6 +24,10 @@ LOOK_FOR_IT_S = 0.005
 # Of another process's facts: those that name its devices are among the first.
 MOST_READ = 256 * 1024
 NOTHING_SET = 1.0
+# The context is opened, and libraries take their own, at the first steps; what comes to the device later is others'.
+CONTEXT_LOOKS = 4
+# More than a context and its libraries ever take: others have come to the device since the trial began.
+MOST_CONTEXT = 2 * 2**30
 
 _now = time.monotonic
 
@@ -45,6 +49,9 @@ class _State:
         # Set by the script before the device was met.
         self.by_script: dict[int, float] = {}
         self.told: dict[int, dict[str, Any]] = {}
+        # Of this process alone, and how often it was read.
+        self.context: dict[int, int] = {}
+        self.context_looks: dict[int, int] = {}
 
 
 _state = _State()
@@ -133,8 +140,13 @@ def _hold(device: Device, index: int) -> None:
         return
     properties = device.module.get_device_properties(index)
     total, uuid = int(properties.total_memory), str(getattr(properties, "uuid", "") or f"{device.kind}:{index}")
-    sharing = _sharing(device, uuid)
-    fraction = _asked_of(state.wanted, total) / sharing
+    others = _others_on(uuid)
+    sharing = _sharing(device, others)
+    asked = _asked_of(state.wanted, total)
+    # The allocator gives its cache back when it meets its own limit, and must meet it before the device's user is
+    # found over the whole one from outside.
+    context = _context(device, index, uuid, alone=sharing == 1, others=others) if asked < NOTHING_SET else 0
+    fraction = max(0.0, asked / sharing - context / total)
     held = state.held.get(index)
     before = held.by_script if held is not None else _set_before(device, index)
     by = "limit" if fraction < before else "script"
@@ -147,7 +159,14 @@ def _hold(device: Device, index: int) -> None:
             _tell_cannot(device, f"torch.{device.kind}.set_per_process_memory_fraction fails: {error!r}")
             return
     state.held[index] = Held(smaller, before)
-    told = {"uuid": uuid, "bytes": int(smaller * total), "total": total, "by": by, "sharing": sharing}
+    told = {
+        "uuid": uuid,
+        "bytes": int(smaller * total),
+        "context": context,
+        "total": total,
+        "by": by,
+        "sharing": sharing,
+    }
     if smaller < NOTHING_SET and state.told.get(index) != told:
         state.told[index] = told
         recorder.fact("vram_limit", device=index, **told)
@@ -177,9 +196,42 @@ def _set_before(device: Device, index: int) -> float:
         return NOTHING_SET
 
 
-def _sharing(device: Device, uuid: str) -> int:
+def _context(device: Device, index: int, uuid: str, *, alone: bool, others: list[dict[str, Any]]) -> int:
+    """What this process takes of the device beyond its allocator. With others of the trial on it nobody can tell whose
+    it is: then what was read before they came, or what one of them has told. 0 where it is not known."""
+    state = _state
+    looks = state.context_looks.get(index, 0)
+    if alone and looks < CONTEXT_LOOKS:
+        from _vtune_hooks import memory
+
+        state.context_looks[index] = looks + 1
+        outside, before = memory.outside_now(device, index), _used_before(uuid)
+        if outside is not None and before is not None and 0 <= outside - before <= MOST_CONTEXT:
+            state.context[index] = outside - before
+    if index in state.context:
+        return state.context[index]
+    return max((size for one in others if isinstance(size := one.get("context"), int)), default=0)
+
+
+def _used_before(uuid: str) -> int | None:
+    """Of the whole device, as the parent saw it before the training was started."""
+    try:
+        with open(os.path.join(recorder.here.folder, "telemetry.jsonl"), encoding="utf-8") as file:
+            gpus = json.loads(file.readline()).get("gpus", ())
+    except (OSError, ValueError):
+        return None
+    used = [gpu.get("used_bytes") for gpu in gpus if _bare(str(gpu.get("uuid"))) == _bare(uuid)]
+    return used[0] if used and isinstance(used[0], int) else None
+
+
+def _bare(uuid: str) -> str:
+    """The driver's has a prefix that torch's has not."""
+    return uuid.lower().replace("gpu-", "", 1).replace("mig-", "", 1)
+
+
+def _sharing(device: Device, others: list[dict[str, Any]]) -> int:
     """Processes of this trial on the device, as far as they have told; ranks that outnumber the devices share them."""
-    count = 1 + sum(_is_on(path, uuid) for path in glob.glob(os.path.join(recorder.here.folder, "steps-*.jsonl")))
+    count = 1 + len(others)
     ranks = recorder._number_in_environment("LOCAL_WORLD_SIZE") or 1
     hidden = any(name in os.environ for name in devices.VISIBLE.get(device.kind, ()))
     # Where a launcher shows each rank a device of its own, one device for many ranks is none that they share.
@@ -188,16 +240,30 @@ def _sharing(device: Device, uuid: str) -> int:
     return count
 
 
-def _is_on(path: str, uuid: str) -> bool:
+def _others_on(uuid: str) -> list[dict[str, Any]]:
+    """What each other process of this trial on the device has told last of its limit."""
+    paths = glob.glob(os.path.join(recorder.here.folder, "steps-*.jsonl"))
+    return [told for path in paths if (told := _told_on(path, uuid)) is not None]
+
+
+def _told_on(path: str, uuid: str) -> dict[str, Any] | None:
     pid = os.path.basename(path)[len("steps-") : -len(".jsonl")]
     if pid == str(os.getpid()) or not os.path.exists(f"/proc/{pid}"):
-        return False
+        return None
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(MOST_READ)
     except (OSError, ValueError):
-        return False
-    return any('"fact": "vram_limit"' in line and json.dumps(uuid) in line for line in text.splitlines())
+        return None
+    told = None
+    for line in text.splitlines():
+        if '"fact": "vram_limit"' in line and json.dumps(uuid) in line:
+            try:
+                told = json.loads(line)
+            except ValueError:
+                # Cut off by MOST_READ, or not yet written to its end: it is on the device all the same.
+                told = told or {}
+    return told
 
 
 def _was_set(result: Any, _: None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

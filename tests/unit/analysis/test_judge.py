@@ -1,0 +1,58 @@
+"""A trial's record from what its folder says."""
+
+from __future__ import annotations
+
+import pytest
+
+from vtune.analysis.judge import judge
+from vtune.analysis.measure import Observed
+from vtune.domain.events import ProcessSample, TelemetrySample
+from vtune.domain.experiment import PlannedRun, Window
+from vtune.domain.machine import Machine
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
+
+MIB = 2**20
+MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=16 * 2**30, shm_bytes=8 * 2**30)
+SPEC = TrialSpec(
+    trial=1, origin="asked", reason="", settings={}, effects=(), command=("python",), cwd="/", env={}, token="t"
+)
+KILLED = TrialOutcome(ended_by="itself", exit_code=None, signal=9, seconds=10.0)
+
+
+def look(t_s: float, available_mib: int | None, *, living: bool = True) -> TelemetrySample:
+    training = ProcessSample(pid=7, ppid=1, name="python", rss_bytes=MIB, cpu_s=1.0)
+    return TelemetrySample(
+        t_s=t_s,
+        processes=(training,) if living else (),
+        ram_bytes=None,
+        shm_used_bytes=None,
+        others_cores=None,
+        ram_available_bytes=None if available_mib is None else available_mib * MIB,
+    )
+
+
+def judged(*telemetry: TelemetrySample) -> TrialRecord:
+    observed = Observed(roles=None, loaded=(), delivered=(), facts=(), telemetry=telemetry, started_s=0.0)
+    return judge(
+        SPEC, KILLED, observed, pythons=1, backwards=0, last_words="", window=Window(), planned=PlannedRun(),
+        price=None, machine=MACHINE, current={}, gpu_validated=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "expected"),
+    [
+        # The last look is after its death, which gave back all that it had.
+        ((look(9.0, 500), look(9.2, 64), look(9.4, 9000, living=False)), TrialStatus.OUT_OF_RAM),
+        ((look(8.0, 64), look(9.4, 700), look(9.6, None), look(12.0, 9000, living=False)), TrialStatus.OUT_OF_RAM),
+        ((look(3.0, 64), look(9.0, 9000), look(9.2, 9000, living=False)), TrialStatus.CRASHED),
+        ((look(9.0, 9000), look(9.2, 64, living=False)), TrialStatus.CRASHED),
+        ((), TrialStatus.CRASHED),
+    ],
+)
+def test_the_ram_that_was_left_is_that_of_the_last_moments_in_which_the_training_lived(
+    telemetry: tuple[TelemetrySample, ...], expected: TrialStatus
+) -> None:
+    record = judged(*telemetry)
+    assert record.status is expected, record.detail

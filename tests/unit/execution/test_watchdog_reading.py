@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from vtune.execution.watchdog_reading import GroupsAround, TreeReading
+
+KIB = 1024
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MEMINFO = "MemTotal: 4000 kB\nMemAvailable:    3000 kB\nCached: 7 kB\nShmem:   500 kB\n"
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    folder = tmp_path / "proc"
+    folder.mkdir()
+    (folder / "meminfo").write_text(MEMINFO)
+    return folder
+
+
+@pytest.fixture
+def shm(tmp_path: Path) -> Path:
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    return folder
+
+
+def process(proc: Path, pid: int, *, anonymous: int, shared: int = 0, statm: str = "900 100 30 1 0 50 0") -> None:
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "statm").write_text(statm + "\n")
+    (proc / str(pid) / "smaps_rollup").write_text(
+        f"0-1 ---p 00000000 00:00 0 [rollup]\nPss: 9 kB\nPss_Anon: {anonymous} kB\nPss_Shmem: {shared} kB\n"
+    )
+
+
+def zombie(proc: Path, pid: int) -> None:
+    """The kernel says ESRCH where this has no file; of the living file that stays it says zeros."""
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "statm").write_text("0 0 0 0 0 0 0\n")
+
+
+def test_of_the_machine_it_tells_what_is_available_and_what_is_shared(proc: Path, shm: Path) -> None:
+    assert TreeReading(str(proc), str(shm)).machine() == (3000 * KIB, 500 * KIB)
+
+
+def test_anonymous_memory_is_told_of_each_that_still_lives(proc: Path, shm: Path) -> None:
+    process(proc, 10, anonymous=5)
+    reading = TreeReading(str(proc), str(shm))
+    assert reading.anonymous_bytes([10, 11]) == [70 * PAGE]
+    (proc / "10" / "statm").write_text("900 200 30 1 0 50 0\n")
+    assert reading.anonymous_bytes([10]) == [170 * PAGE]
+
+
+def test_each_page_counts_once_however_many_hold_it(proc: Path, shm: Path) -> None:
+    process(proc, 10, anonymous=300, shared=20)
+    process(proc, 11, anonymous=200, shared=30)
+    assert TreeReading(str(proc), str(shm)).exact_bytes([10, 11]) == 550 * KIB
+
+
+def test_the_dead_hold_nothing_and_say_nothing_against_the_kernel(proc: Path, shm: Path) -> None:
+    process(proc, 10, anonymous=300)
+    zombie(proc, 11)
+    assert TreeReading(str(proc), str(shm)).exact_bytes([10, 11, 12]) == 300 * KIB
+
+
+def test_a_kernel_that_cannot_tell_pages_apart_gives_no_exact_reading(proc: Path, shm: Path) -> None:
+    process(proc, 10, anonymous=300)
+    reading = TreeReading(str(proc), str(shm))
+    (proc / "10" / "smaps_rollup").write_text("rollup\nPss: 9 kB\n")
+    assert reading.exact_bytes([10]) is None, "before Linux 5.9"
+    (proc / "10" / "smaps_rollup").unlink()
+    assert reading.exact_bytes([10]) is None, "before Linux 4.14"
+
+
+def test_a_file_that_came_up_since_the_start_and_that_nobody_else_uses_counts(proc: Path, shm: Path) -> None:
+    process(proc, 10, anonymous=300, shared=20)
+    (shm / "before").write_bytes(bytes(64 * KIB))
+    reading = TreeReading(str(proc), str(shm))
+    (shm / "data").write_bytes(bytes(64 * KIB))
+    assert reading.exact_bytes([10]) == (300 + 64) * KIB
+
+
+@pytest.fixture
+def forked() -> Iterator[Callable[[Callable[[], object]], int]]:
+    """Processes that did something and wait, by their pid."""
+    started: list[int] = []
+
+    def start(do: Callable[[], object]) -> int:
+        done, told = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            do()
+            os.write(told, b"1")
+            time.sleep(60)
+            os._exit(0)
+        started.append(pid)
+        os.close(told)
+        assert os.read(done, 1) == b"1"
+        os.close(done)
+        return pid
+
+    yield start
+    for pid in started:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def test_a_real_zombie_in_the_tree_leaves_the_reading_exact() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    try:
+        exact = TreeReading().exact_bytes([os.getpid(), pid])
+        assert exact is not None and exact > 2**20
+    finally:
+        os.waitpid(pid, 0)
+
+
+def test_segments_in_dev_shm_are_the_trees_also_when_their_name_is_gone(
+    forked: Callable[[Callable[[], object]], int], shm: Path
+) -> None:
+    """As torch's loaders hold a batch that nobody has taken yet: opened, unlinked, and mapped by nobody."""
+    reading = TreeReading(shm_path=str(shm))
+
+    def put() -> None:
+        path = str(shm / "batch")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.unlink(path)
+        os.write(descriptor, bytes(32 * 2**20))
+
+    ours, other = forked(put), forked(lambda: None)
+    assert reading.held_in_shm_bytes([ours]) == 32 * 2**20
+    assert reading.held_in_shm_bytes([other]) == 0
+    ours_exact, others_exact = reading.exact_bytes([ours]), reading.exact_bytes([other])
+    assert ours_exact is not None and others_exact is not None
+    assert 24 * 2**20 < ours_exact - others_exact < 40 * 2**20
+
+
+def test_of_the_groups_around_the_one_that_leaves_least_counts_and_none_without_a_number_stops_it(
+    tmp_path: Path,
+) -> None:
+    def group(name: str, used: str, stat: str, limit: int) -> tuple[str, str, str, int]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "memory.current").write_text(used)
+        (tmp_path / name / "memory.stat").write_text(stat)
+        return (str(tmp_path / name), "memory.current", "inactive_file", limit)
+
+    tight = group("tight", "800\n", "anon 1\ninactive_file 50\n", 1000)
+    wide = group("wide", "800\n", "anon 1\ninactive_file 50\n", 5000)
+    odd = group("odd", "5\n", "inactive_file \n", 1000)
+    gone = (str(tmp_path / "gone"), "memory.current", "inactive_file", 9)
+    assert GroupsAround([wide, tight, gone]).available_bytes() == 250
+    assert GroupsAround([odd]).available_bytes() in (None, 995)
+    assert GroupsAround([]).available_bytes() is None
