@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from vtune.analysis.growth_copies import Copies, cap_bytes, find_copies
@@ -89,14 +89,33 @@ def with_growth(
     growing = []
     leak = find_leak(held_alone(window, roles.ranks, at))
     if leak is not None:
-        growing.append(_linear(leak, "main", _left(length.run, last), times=1))
+        growing.append(_linear(leak, "main", _left(length.run, last), _until_known(length, last), times=1))
     if roles.workers:
         growing += _of_workers(window, facts, roles, length, last)
         if not any(one.what.who == "workers" for one in growing) and _end_too_soon(window, roles):
             measured = replace(measured, unknown={**measured.unknown, "ram_growth": TOO_SHORT_LIVED})
+    if not growing:
+        measured = replace(measured, ram_unseen_bytes_per_step=_unseen(window, at))
     born = _longest_lived(roles)
     born_step = None if born is None or born.begun_s is None else at(born.begun_s)
-    return _projected(measured, growing, tree_levels(window, at), last, born_step)
+    projected = _projected(measured, growing, tree_levels(window, at), last, born_step)
+    return _with_unseen(projected, _left(length.run, last))
+
+
+def _unseen(window: Sequence[TelemetrySample], at: Callable[[float], float]) -> float | None:
+    """So much a step would not have been called a leak."""
+    span = at(window[-1].t_s) - at(window[0].t_s) if len(window) > 1 else 0.0
+    return LEAST_GROWTH_BYTES / span if span >= 1 else None
+
+
+def _with_unseen(measured: Measurement, left: float | None) -> Measurement:
+    """What nobody saw may be there: over a run a thousand times as long it may be more than all that was seen."""
+    unseen, interval = measured.ram_unseen_bytes_per_step, measured.ram_projected_ci95
+    if unseen is None or interval is None:
+        return measured
+    if left is None:
+        return replace(measured, ram_projected_ci95=None)
+    return replace(measured, ram_projected_ci95=(interval[0], interval[1] + round(unseen * left)))
 
 
 def _end_too_soon(window: Sequence[TelemetrySample], roles: Roles) -> bool:
@@ -125,7 +144,7 @@ def _of_workers(
     found = []
     leak = find_leak(held_alone(own, born.worker_pids, at))
     if leak is not None:
-        found.append(_linear(leak, "workers", left, times=times))
+        found.append(_linear(leak, "workers", left, _until_known(length, last), times=times))
     cap = _cap_of(facts, roles, born)
     levels = not_shared(own, born.worker_pids, at)
     copies = find_copies(levels, first, cap) if cap is not None else None
@@ -134,7 +153,13 @@ def _of_workers(
     return found
 
 
-def _linear(leak: Leak, who: str, left: float | None, *, times: int) -> _Growing:
+def _until_known(length: RunLength, last: float) -> float:
+    """A cache is full when every sample was there once. Until an epoch's end was seen, nobody can tell it from a leak,
+    and only so many steps of it are sure."""
+    return math.inf if length.epoch is None or last > length.epoch else length.epoch - last
+
+
+def _linear(leak: Leak, who: str, left: float | None, sure: float, *, times: int) -> _Growing:
     slope, (low, high) = times * leak.bytes_per_step, (times * bound for bound in leak.ci95)
     what = RamGrowth(
         kind="leak",
@@ -146,7 +171,8 @@ def _linear(leak: Leak, who: str, left: float | None, *, times: int) -> _Growing
     )
     if left is None:
         return _Growing(what=what, law=leak, times=times)
-    return _Growing(what=what, law=leak, times=times, low_bytes=max(0.0, low * left), high_bytes=high * left)
+    least = max(0.0, low * min(left, sure))
+    return _Growing(what=what, law=leak, times=times, low_bytes=least, high_bytes=high * left)
 
 
 def _saturating(copies: Copies, left: float | None, *, times: int) -> _Growing:

@@ -49,7 +49,24 @@ def growth_lines(measured: Measurement, limit_bytes: int | None) -> list[str]:
     lines = [_line(one, measured) for one in measured.ram_growth]
     if lines and limit_bytes is not None and (passes := passes_limit(measured, limit_bytes)) is not None:
         lines.append(f"that passes the RAM limit of {bytes_(limit_bytes)} {passes.text()}")
-    return lines
+    return [*lines, *_unseen_line(measured, limit_bytes)]
+
+
+def _unseen_line(measured: Measurement, limit_bytes: int | None) -> list[str]:
+    """Said where it decides: what is projected fits the limit, and the end of the interval does not."""
+    unseen, interval = measured.ram_unseen_bytes_per_step, measured.ram_projected_ci95
+    if unseen is None or interval is None or limit_bytes is None or not interval[0] <= limit_bytes < interval[1]:
+        return []
+    return [
+        f"a leak of less than {bytes_(unseen)} a step would not have been seen in so short a time; over the planned"
+        f" run the RAM limit of {bytes_(limit_bytes)} holds only less than"
+        f" {bytes_(_harmless(measured, limit_bytes))} a step"
+    ]
+
+
+def _harmless(measured: Measurement, limit_bytes: int) -> float:
+    unseen, (low, high) = measured.ram_unseen_bytes_per_step or 0.0, measured.ram_projected_ci95 or (0, 1)
+    return unseen * (limit_bytes - low) / (high - low)
 
 
 def growth_advice(measured: Measurement) -> list[str]:

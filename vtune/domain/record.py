@@ -272,6 +272,8 @@ class Measurement:
     ram_projected_bytes: int | None = None
     ram_projected_ci95: tuple[int, int] | None = None
     ram_growth: tuple[RamGrowth, ...] = ()
+    # Where no growth was shown: a leak of less than this would not have been, and is in the interval.
+    ram_unseen_bytes_per_step: float | None = None
     shm_peak_bytes: int | None = None
     # Of all tensors in the largest batch that was delivered.
     batch_bytes: int | None = None

@@ -176,12 +176,33 @@ def test_without_growth_the_run_needs_what_the_trial_needed() -> None:
     assert measured.ram_projected_bytes == pytest.approx(measured.ram_peak_bytes, rel=0.02)
 
 
+def test_a_leak_too_small_for_the_window_is_in_the_interval_of_a_long_run() -> None:
+    leaks, run = 20_000, 128_000
+    measured = grown(samples(main=leaks), length=RunLength(epoch=None, run=run))
+    assert measured.ram_growth == () and measured.ram_unseen_bytes_per_step is not None
+    assert measured.ram_unseen_bytes_per_step > leaks
+    low, high = measured.ram_projected_ci95 or (0, 0)
+    assert low <= (measured.ram_peak_bytes or 0) + leaks * run <= high
+    assert grown(samples(main=leaks), length=RunLength(epoch=None, run=None)).ram_projected_ci95 is None
+
+
 def test_a_leak_in_the_training_goes_on_to_the_end_of_the_run() -> None:
     measured = grown(samples(main=MIB))
     (growth,) = measured.ram_growth
     assert (growth.kind, growth.who, growth.steps) == ("leak", "main", 720)
     assert growth.bytes_per_step == pytest.approx(MIB)
     assert measured.ram_projected_bytes == pytest.approx((640 - 400 + 800) * MIB, rel=0.02)
+
+
+def test_before_the_end_of_an_epoch_a_leak_may_be_a_cache_and_only_the_epoch_is_sure() -> None:
+    measured = grown(samples(main=MIB))
+    low, high = measured.ram_projected_ci95 or (0, 0)
+    peak, projected = measured.ram_peak_bytes or 0, measured.ram_projected_bytes or 0
+    # 80 of 400 steps were seen, of a run of 800.
+    assert low - peak == pytest.approx(320 * MIB, rel=0.1) and projected - peak == pytest.approx(720 * MIB, rel=0.1)
+    assert high >= projected
+    seen_whole = grown(samples(main=MIB), length=RunLength(epoch=40.0, run=800.0)).ram_projected_ci95
+    assert seen_whole is not None and seen_whole[0] - peak > 600 * MIB
 
 
 def test_a_leak_in_workers_ends_with_their_epoch_unless_they_persist() -> None:

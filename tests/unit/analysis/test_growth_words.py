@@ -72,6 +72,18 @@ def test_without_growth_nothing_is_said() -> None:
     assert growth_lines(Measurement(ram_peak_bytes=GIB), MIB) == [] == growth_advice(Measurement())
 
 
+def test_where_an_unseen_leak_would_pass_the_limit_it_is_said_how_small_it_must_be() -> None:
+    measured = Measurement(
+        ram_peak_bytes=GIB,
+        ram_projected_bytes=GIB,
+        ram_projected_ci95=(GIB, 9 * GIB),
+        ram_unseen_bytes_per_step=80_000.0,
+    )
+    [line] = growth_lines(measured, 2 * GIB)
+    assert "less than 78.1 KiB a step" in line and "holds only less than 9.77 KiB a step" in line
+    assert growth_lines(measured, 10 * GIB) == [] == growth_lines(measured, None)
+
+
 def test_a_record_with_growth_survives_the_journal() -> None:
     record = growing(replace(LEAK, bytes_per_step_ci95=(1.0, 2.0)), COPIES)
     record = replace(record, measurement=replace(record.measurement, ram_projected_ci95=(1, 2)))
