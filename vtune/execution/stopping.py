@@ -20,6 +20,10 @@ STEPS_BETWEEN = 5
 # would show none of them in every third window.
 BATCHES_FOR_A_TAIL = 100
 WAITS = 0.05
+# Of a core: a process that waits for its workers looks every few seconds whether they still live.
+ASLEEP = 0.01
+# The first of the looks at a time span lies so near to its beginning.
+LOOK_S = 1.0
 
 
 def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 0) -> bool:
@@ -51,6 +55,20 @@ def waits_for_memory(telemetry: Sequence[TelemetrySample], roles: Roles | None, 
     if roles is None or not steps_measured:
         return False
     return is_undecided(telemetry, roles, roles.steps[max(0, len(roles.steps) - 1 - steps_measured)].ended_s)
+
+
+def stands_still(telemetry: Sequence[TelemetrySample], since_s: float) -> bool:
+    """Since then nobody of the tree has computed, read, come or gone: what begins slowly does at least one of these."""
+    window = [sample for sample in telemetry if sample.t_s >= since_s]
+    if len(window) < 2 or window[0].t_s > since_s + LOOK_S:
+        return False
+    before, after = ({process.pid: process for process in sample.processes} for sample in (window[0], window[-1]))
+    if not before or before.keys() != after.keys():
+        return False
+    if any(before[pid].requested_bytes != after[pid].requested_bytes for pid in before):
+        return False
+    busy_s = sum(after[pid].cpu_s - before[pid].cpu_s for pid in before)
+    return busy_s < ASLEEP * (window[-1].t_s - window[0].t_s)
 
 
 def known_elsewhere(earlier: Sequence[TrialRecord], roles: Roles | None) -> SlowShare:

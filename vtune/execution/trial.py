@@ -29,6 +29,7 @@ from vtune.execution.stopping import (
     STEPS_BETWEEN,
     has_seen_enough,
     known_elsewhere,
+    stands_still,
     waits_for_memory,
     waits_for_validation,
 )
@@ -205,7 +206,9 @@ class _Observer:
         if self._over_a_limit(now):
             return "limit"
         if self._first_sign_s is None:
-            return "startup_time" if now - self.started_s > window.startup_time_s else None
+            if now - self.started_s > window.startup_time_s:
+                return "startup_time"
+            return self._hang_at_the_start(now)
         if self._enough():
             return "window"
         if now - self._first_sign_s > window.trial_time_s:
@@ -213,6 +216,14 @@ class _Observer:
         if now - self._last_event_s > max(window.hang_time_s, HANG_STEPS * self._slowest_step_s()):
             return "hang"
         return None
+
+    def _hang_at_the_start(self, now: float) -> EndedBy | None:
+        """Before its first batch a training may be quiet for long; once it has asked for one, somebody is at work."""
+        since_s = now - self._watch.window.hang_time_s
+        asked = [fact.t_s for fact in self._log.facts_named("pass")]
+        if not asked or min(asked) > since_s:
+            return None
+        return "hang" if stands_still(self._sampling.samples, since_s) else None
 
     def _over_a_limit(self, now: float) -> bool:
         # The supervisor's watchdog is faster; this holds where a defect ended it.

@@ -438,6 +438,15 @@ CASES: dict[str, Case] = {
             workers=2,
         ),
     ),
+    "deadlock before the first batch": Case(
+        means="every worker waits for a lock from its first sample on",
+        status="hung",
+        words=("after 0 steps", "waiting for a batch of its loader", "in __getitem__", "waiting for a lock"),
+        window=HANGS,
+        script=training(
+            before="global lock; lock = threading.Lock(); lock.acquire()", item="lock.acquire()", workers=2
+        ),
+    ),
     "endless loop": Case(
         means="an endless loop",
         status="hung",

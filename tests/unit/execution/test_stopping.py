@@ -1,9 +1,10 @@
 from dataclasses import replace
 
 from support.records import a_record
+from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import WorkerCost
-from vtune.execution.stopping import has_seen_enough
+from vtune.execution.stopping import has_seen_enough, stands_still
 
 SURE = replace(
     a_record().measurement,
@@ -53,3 +54,30 @@ def test_a_training_that_waits_for_its_loader_is_watched_until_a_slow_batch_woul
     assert has_seen_enough(waiting, WINDOW, batches_known=60)
     seen = replace(waiting, worker_cost=WorkerCost(batch_s=0.1, cpu_fraction=0.5, batches=100))
     assert has_seen_enough(seen, WINDOW)
+
+
+def looks(*, cores: float = 0.0, reads: int = 0, born_at: float = 0.0) -> list[TelemetrySample]:
+    """Two processes over a minute; the second one may come later."""
+    return [
+        TelemetrySample(
+            t_s=t,
+            processes=tuple(
+                ProcessSample(pid=pid, ppid=1, name="python", rss_bytes=1, cpu_s=cores * t, requested_bytes=reads * t)
+                for pid in ((1, 2) if t >= born_at else (1,))
+            ),
+            ram_bytes=None,
+            shm_used_bytes=None,
+            others_cores=None,
+            ram_available_bytes=None,
+        )
+        for t in range(60)
+    ]
+
+
+def test_a_tree_in_which_nobody_works_or_reads_stands_still() -> None:
+    assert stands_still(looks(), 20.0) and stands_still(looks(cores=0.001), 20.0)
+    assert not stands_still(looks(cores=0.02), 20.0)
+    assert not stands_still(looks(reads=1), 20.0)
+    # It has just begun to, or something of it has just come.
+    assert not stands_still(looks(), -5.0) and not stands_still(looks(born_at=40), 20.0)
+    assert stands_still(looks(born_at=10), 20.0) and not stands_still([], 20.0)
