@@ -7,6 +7,7 @@ without imports of its own, so that any Python with torch runs it.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -40,7 +41,10 @@ def main() -> None:
     finally:
         training.truth.write("end", **at_the_end(device))
         if torch.distributed.is_initialized():
-            # Its threads would be found running at exit, which aborts the process now and then.
+            # Its threads would be found running at exit, which aborts the process now and then. The model's wrapper
+            # holds the group as well.
+            del training
+            gc.collect()
             torch.distributed.destroy_process_group()
 
 
