@@ -86,7 +86,9 @@ def whose_room(
     if context:
         allowed += f" ({bytes_(context)} of it for its context)"
     if not dead.was_tighter:
-        return f"{when}{where} itself was full, below the limit of {allowed}: {detail}"
+        # Full, or too small for what was asked for at once.
+        room = "too little room" if left is None else f"too little room ({bytes_(left)} left)"
+        return f"{when}{where} itself had {room}, below the limit of {allowed}: {detail}"
     whose = "the script's own limit" if dead.by_script else "the VRAM limit"
     beside = "" if left is None else f"; the device itself had {bytes_(left)} left"
     return f"{when}it asked for more than {whose} of {allowed} that it is held to on {where}{beside}: {detail}"

@@ -125,7 +125,8 @@ def test_a_device_that_is_full_below_the_limit_is_not_called_the_limit(probe: Pr
     """The emulated one counts its neighbours' memory as part of its context."""
     trial = trial_of(probe("--vram-limit", "99%", training=("--out-of-memory-at", 15), neighbours_bytes=200 * MIB))
     assert trial["status"] == "out_of_vram"
-    assert trial["detail"].startswith("GPU 0 itself was full, below the limit of 3.96 GiB")
+    assert trial["detail"].startswith("GPU 0 itself had too little room (")
+    assert " left), below the limit of 3.96 GiB" in trial["detail"]
 
 
 def test_a_smaller_fraction_of_the_scripts_own_stays_and_a_larger_one_does_not(probe: Probe, tmp_path: Path) -> None:
