@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,9 +22,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+# What all benchmarks share lies beside their folders.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from dated import into_readme, machine
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -186,7 +188,7 @@ def main() -> int:
     text = table(told)
     sys.stdout.write(text + "\n")
     if options.out is None:
-        into_readme(text)
+        into_readme(README, text, BEGIN, END)
     return 1 if failed or not all(passed(row) for row in told["rows"].values() if row) else 0
 
 
@@ -250,30 +252,11 @@ def kept(path: Path, told: Mapping[str, Any]) -> None:
     os.replace(beside, path)
 
 
-def into_readme(text: str) -> None:
-    before, begin, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"error: {README.name} has lost its markers {BEGIN} and {END}")
-    README.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-
-
 def commit() -> str:
     """With a mark where the tree differs from it."""
     asked = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
     said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
     return said.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """What it is, not whose."""
-    cores = len(os.sched_getaffinity(0))
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    python = ".".join(platform.python_version_tuple()[:2])
-    return (
-        f"{cores} cores, {ram:.0f} GiB, {platform.system()} {'.'.join(platform.release().split('.')[:2])},"
-        f" Python {python}, torch {version('torch')}"
-    )
 
 
 if __name__ == "__main__":

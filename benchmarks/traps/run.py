@@ -28,11 +28,15 @@ from typing import Any
 import sight
 from children import adopt_orphans, can_shrink_shm
 from environment import NoPeers, default_cache, peers_python
-from table import into_readme, machine, told_of
+from table import BEGIN, END, told_of
 from tuners import TUNER_NAMES, TUNERS, ask
 
 from traps import BY_NAME, HERE, Trap, grid, key_of, settled
 from truth import Place, whole_run
+
+# What all benchmarks share lies beside their folders.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from dated import into_readme, machine
 
 VTUNE = "vtune"
 
@@ -61,7 +65,7 @@ def main() -> int:
     text = told_of(out)
     sys.stdout.write(text + "\n")
     if options.out is None and not options.quick:
-        into_readme(HERE / "README.md", text)
+        into_readme(HERE / "README.md", text, BEGIN, END)
     return 130 if interrupted else int(failed)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -168,22 +165,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return told if isinstance(told, dict) else None
-
-
-def machine() -> str:
-    """What it is, not whose."""
-    cores = len(os.sched_getaffinity(0))
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    python = ".".join(platform.python_version_tuple()[:2])
-    return (
-        f"{cores} cores, {ram:.0f} GiB, {platform.system()} {'.'.join(platform.release().split('.')[:2])},"
-        f" Python {python}, torch {version('torch')}"
-    )
-
-
-def into_readme(path: Path, text: str) -> None:
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"error: {path.name} has lost its markers {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")

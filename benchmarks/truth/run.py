@@ -14,18 +14,20 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import signal
 import sys
 import time
 import traceback
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from launches import DISTURBED_CORES, HERE, ROOT, Bench, scratch_folder
 from table import Claim, claims_table
+
+# What all benchmarks share lies beside their folders.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from dated import into_readme, machine
 
 # In the order in which they run; each is a module beside this one, with measure(bench), claims(data) and lines(data).
 PARTS = {
@@ -67,7 +69,7 @@ def main() -> int:
     text, passed = written(out)
     sys.stdout.write(text + "\n")
     if options.out is None and not options.quick:
-        into_readme(HERE / "README.md", text)
+        into_readme(HERE / "README.md", text, BEGIN, END)
     if interrupted:
         return 130
     # Of a quick run no figure is judged.
@@ -173,25 +175,6 @@ def dumped(value: Any, depth: int = 1) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + gap + ("," + (gap or " ")).join(dumped(one, depth + 1) for one in value) + end + "]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def machine() -> str:
-    """What it is, not whose."""
-    cores = len(os.sched_getaffinity(0))
-    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    python = ".".join(platform.python_version_tuple()[:2])
-    return (
-        f"{cores} cores, {ram:.0f} GiB, {platform.system()} {'.'.join(platform.release().split('.')[:2])},"
-        f" Python {python}, torch {version('torch')}"
-    )
-
-
-def into_readme(path: Path, text: str) -> None:
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"error: {path.name} has lost its markers {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

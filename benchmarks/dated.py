@@ -1,0 +1,28 @@
+"""What each table of figures says of itself: the machine it was taken on, and its place in a README."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+
+def machine() -> str:
+    """What it is, not whose."""
+    cores = len(os.sched_getaffinity(0))
+    ram = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    python = ".".join(platform.python_version_tuple()[:2])
+    return (
+        f"{cores} cores, {ram:.0f} GiB, {platform.system()} {'.'.join(platform.release().split('.')[:2])},"
+        f" Python {python}, torch {version('torch')}"
+    )
+
+
+def into_readme(path: Path, text: str, begin: str, end: str) -> None:
+    """Between the two markers, which stay."""
+    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"error: {path.name} has lost its markers {begin} and {end}")
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
