@@ -19,12 +19,20 @@ demo: $(READY)
 rehearsal: $(READY)
 	$(BIN)/python benchmarks/emulated/vtune_emulated.py probe --config configs/exp001_rehearsal.yaml $(ARGS)
 
-# check has run tests/docs already.
+# check has run tests/docs already. What starts no training and measures nothing runs side by side; the rest alone,
+# since a test that times a training must not share the machine with another.
+APART := -n logical --maxprocesses 4 tests/unit tests/packaging
+ALONE := tests/integration tests/gpu
+# With arguments of one's own, either half may be left without a test.
+OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
+
 test: check
-	$(BIN)/python -m pytest -q -m "not slow" --ignore=tests/docs $(ARGS)
+	$(BIN)/python -m pytest -q -m "not slow" $(APART) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
 
 test-all: check
-	$(BIN)/python -m pytest -q --durations=15 --ignore=tests/docs $(ARGS)
+	$(BIN)/python -m pytest -q --durations=5 $(APART) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
 
 check: lint types contracts docs
 

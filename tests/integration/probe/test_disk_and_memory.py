@@ -87,7 +87,7 @@ def test_a_supervisor_that_does_not_answer_is_ended_and_the_window_is_kept(tmp_p
     )  # fmt: skip
     told = out / "s" / "trials" / "0001" / "supervisor.json"
     deadline = time.monotonic() + 30
-    while not told.exists() and time.monotonic() < deadline:
+    while not (told.exists() and json.loads(told.read_text())["leader_pid"]) and time.monotonic() < deadline:
         time.sleep(0.05)
     supervisor = json.loads(told.read_text())["supervisor_pid"]
     os.kill(supervisor, signal.SIGSTOP)

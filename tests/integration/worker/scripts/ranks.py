@@ -1,5 +1,7 @@
 """Data parallel on the CPU: start it with torchrun."""
 
+import gc
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -22,7 +24,10 @@ def main() -> None:
                 model(x).square().mean().backward()
                 optimizer.step()
     finally:
-        # Its threads would be found running at exit, which aborts the process now and then.
+        # Its threads would be found running at exit, which aborts the process now and then. The model holds the group
+        # as well.
+        del model
+        gc.collect()
         dist.destroy_process_group()
 
 
