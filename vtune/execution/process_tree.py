@@ -127,3 +127,12 @@ def kill_all(find: Callable[[], list[Process]], between: Callable[[], None]) -> 
 def _is_still(process: Process) -> bool:
     now = process_of(process.pid)
     return now is not None and now.started_ticks == process.started_ticks
+
+
+def boot_id() -> str:
+    """Process numbers, start times and segments mean nothing after a reboot or on another machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

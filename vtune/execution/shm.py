@@ -21,6 +21,36 @@ _WORKERS = re.compile(rb'"worker_pids": \[([^\]]*)\]')
 _MOST_FACTS_BYTES = 16 * 2**20
 
 
+class Segments:
+    """Which of the machine's segments are one trial's, as far as it was seen using them or they bear its numbers."""
+
+    def __init__(self) -> None:
+        self.before = segments()
+        self.ours: set[str] = set()
+        self.pids_seen: set[int] = set()
+        self._seen = self.before
+
+    def are_more(self) -> bool:
+        """Whether there are any that were not there at the last time of asking."""
+        names = segments()
+        if names <= self._seen:
+            return False
+        self._seen = names
+        return True
+
+    def claim(self, users: Iterable[int]) -> bool:
+        """Whether there were any to claim."""
+        known = len(self.ours)
+        candidates = segments() - self.before - self.ours
+        self.ours |= claim(candidates, users=users, namesakes=self.pids_seen)
+        return len(self.ours) > known
+
+    def remove(self, folder: str) -> tuple[str, ...]:
+        self.pids_seen |= pids_told(folder)
+        self.claim([])
+        return remove(self.ours)
+
+
 def segments() -> set[str]:
     try:
         return set(os.listdir(SHM))

@@ -22,10 +22,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from vtune.execution import shm
-from vtune.execution.memory_group import MemoryGroup
+from vtune.execution.defects import note_defect
+from vtune.execution.memory_guard import MemoryGuard
 from vtune.execution.process_tree import (
     TOKEN_VARIABLE,
     Process,
+    boot_id,
     descendants,
     kill_all,
     process_of,
@@ -34,8 +36,6 @@ from vtune.execution.process_tree import (
     trial_processes,
 )
 from vtune.execution.tmpdir import make_tmpdir, remove_tmpdir
-from vtune.execution.watchdog import Watchdog
-from vtune.execution.watchdog_reading import TreeReading
 
 # Type checkers take any constant of this name for true; importing the real one would load typing, 2 ms.
 TYPE_CHECKING = False
@@ -50,8 +50,6 @@ STRAGGLER_GRACE_S = 1.0
 TERM_GRACE_S = 3.0
 # How often new segments of shared memory are looked for: their user may be gone, out of memory, at the next look.
 _LOOK_S = 1.0
-# Written after a defect of vtune's only.
-LOG = "supervisor.log"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # What a process writes that could not join the trial's memory group, before it becomes the training all the same.
@@ -91,10 +89,7 @@ class Supervisor:
         with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
             self._spec: dict[str, Any] = json.load(file)
         self._token = self._spec["token"]
-        self._shm_before = shm.segments()
-        self._shm_ours: set[str] = set()
-        self._shm_seen = self._shm_before
-        self._pids_seen: set[int] = set()
+        self._segments = shm.Segments()
         self._look_due_s = 0.0
         self._leader: int | None = None
         self._status: int | None = None
@@ -103,13 +98,8 @@ class Supervisor:
         self._leave_at_s = float("inf")
         self._at_once = False
         self._orders = b""
-        self._limits = _read_limits(folder)
-        place = self._limits.get("group")
-        self._group = MemoryGroup(place["kind"], place["parent"], self._token) if place else None
-        self._watchdog: Watchdog | None = None
-        self._watchdog_failed: str | None = None
+        self._guard = MemoryGuard(folder, self._token)
         self._defect: str | None = None
-        self._over: dict[str, Any] | None = None
         self._prctl = ctypes.CDLL(None).prctl
         # Orphans of the training come to this process, however often they forked and whatever session they chose.
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -123,9 +113,11 @@ class Supervisor:
     def run(self) -> None:
         started_s = time.monotonic()
         self._write_state(started_s)
-        if self._group is not None and not self._group.make(self._limits.get("wall_bytes")):
-            self._group = None
-        start_error = self._start_watched(started_s)
+        self._guard.make_group()
+        self._guard.get_ready()
+        start_error = self._start()
+        if start_error is None:
+            self._guard.watch(self._pids_below, started_s)
         self._write_state(started_s)
         stragglers = 0
         if start_error is None:
@@ -133,11 +125,10 @@ class Supervisor:
                 os.write(1, f"started {self._leader}\n".encode())
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
-        removed = self._whatever_happens(self._remove_segments)
+        removed = self._whatever_happens(lambda: self._segments.remove(self._folder))
         self._whatever_happens(lambda: remove_tmpdir(self._tmpdir))
         group = self._whatever_happens(self._end_group)
-        if self._group is not None:
-            self._whatever_happens(self._group.remove)
+        self._whatever_happens(self._guard.remove_group)
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         outcome = {
             "ended_by": self._ended_by or "itself",
@@ -148,8 +139,8 @@ class Supervisor:
             "shm_removed": removed or (),
             "start_error": start_error,
             "group": group,
-            "ram_guard": self._ram_guard(),
-            "over": self._over,
+            "ram_guard": self._guard.account(),
+            "over": self._guard.over,
             "defect": self._defect,
         }
         self._write("outcome.json", outcome, synced=True)
@@ -196,67 +187,24 @@ class Supervisor:
 
     # --- memory ---
 
-    def _start_watched(self, started_s: float) -> str | None:
-        reading = None
-        if self._limits:
-            with contextlib.suppress(OSError):  # no /proc/meminfo: nothing can be watched
-                reading = TreeReading()
-        start_error = self._start()
-        if reading is not None and start_error is None:
-            try:
-                self._watchdog = Watchdog(self._limits, self._group, self._pids_below, reading=reading, now_s=started_s)
-            except Exception as error:
-                self._go_on_unwatched(error)
-        return start_error
-
-    def _go_on_unwatched(self, error: Exception) -> None:
-        """A defect of vtune's is no reason to lose the trial; a group's wall still stands."""
-        self._watchdog_failed = f"{type(error).__name__}: {error}"
-        if self._watchdog is not None:
-            self._watchdog.due_s = float("inf")
-        note_defect(self._folder)
-
     def _pids_below(self) -> list[int]:
         return [process.pid for process in descendants([os.getpid()], processes()).values() if process.living]
 
     def _watch_memory(self) -> None:
-        if self._watchdog is None or self._at_once or self._childless or time.monotonic() < self._watchdog.due_s:
+        now_s = time.monotonic()
+        if self._at_once or self._childless or now_s < self._guard.due_s:
             return
-        try:
-            self._over = self._watchdog.look(time.monotonic())
-        except Exception as error:
-            self._go_on_unwatched(error)
-        if self._over is not None:
+        if self._guard.look(now_s):
             # It must not grow while its segments are looked for: the dead do not tell, and the living fill memory.
             for process in descendants([os.getpid()], processes()).values():
                 send(process, signal.SIGSTOP)
             self._end_at_once("limit")
 
     def _end_group(self) -> Mapping[str, Any] | None:
-        if self._group is None:
-            return None
-        end = self._group.end()
-        # The kernel was there before the watchdog's next look: what held is the limit that the wall stands behind.
-        if self._ended_by == "itself" and self._status != 0 and end["oom_kills"] and end["at_limit"] is not False:
+        count = self._guard.groups_count()
+        if count is not None and self._ended_by == "itself" and self._status != 0 and self._guard.was_the_wall(count):
             self._ended_by = "limit"
-            limit = self._limits.get("ram_bytes")
-            self._over = {"what": "kernel", "used_bytes": self._peak_bytes(), "limit_bytes": limit, "left_bytes": None}
-        return end
-
-    def _ram_guard(self) -> dict[str, Any] | None:
-        if self._watchdog is None and self._watchdog_failed is None:
-            return None
-        return {
-            "limit_bytes": self._limits.get("ram_bytes"),
-            "is_default": self._limits.get("ram_is_default", False),
-            "reserve_bytes": self._limits.get("reserve_bytes"),
-            "by": "watchdog" if self._group is None else self._group.kind,
-            "peak_bytes": self._peak_bytes(),
-            "failed": self._watchdog_failed,
-        }
-
-    def _peak_bytes(self) -> int | None:
-        return None if self._watchdog is None else self._watchdog.peak_bytes
+        return count
 
     # --- the training ---
 
@@ -270,9 +218,8 @@ class Supervisor:
         os.close(report)
         with os.fdopen(error, "rb") as file:
             words = file.read()
-        if words.startswith(_NOT_JOINED) and self._group is not None:
-            self._group.remove()
-            self._group = None
+        if words.startswith(_NOT_JOINED):
+            self._guard.do_without_group()
             words = words[len(_NOT_JOINED) :]
         if words:
             os.waitpid(leader, 0)
@@ -296,11 +243,10 @@ class Supervisor:
             # When memory runs out, the kernel shall take the trial and not vtune.
             with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
                 file.write("1000")
-            if self._group is not None:
-                try:
-                    self._group.join()
-                except OSError:
-                    os.write(report, _NOT_JOINED)
+            try:
+                self._guard.join_group()
+            except OSError:
+                os.write(report, _NOT_JOINED)
             what = os.devnull
             os.dup2(os.open(what, os.O_RDONLY), 0)
             for descriptor, name in ((1, "stdout.log"), (2, "stderr.log")):
@@ -362,7 +308,7 @@ class Supervisor:
 
     def _turn(self, until_s: float) -> None:
         """Wait for something to happen, not longer than a look at the segments is due, and take it in."""
-        memory_due_s = self._watchdog.due_s if self._watchdog is not None and not self._at_once else until_s
+        memory_due_s = until_s if self._at_once else self._guard.due_s
         wait_s = max(0.0, min(min(until_s, memory_due_s) - time.monotonic(), _LOOK_S))
         ready = {descriptor for descriptor, _ in self._events.poll(int(wait_s * 1000) + 1)}
         if self._wakeup in ready:
@@ -386,7 +332,7 @@ class Supervisor:
             if pid == 0:
                 self._childless = False
                 return
-            self._pids_seen.add(pid)
+            self._segments.pids_seen.add(pid)
             if pid == self._leader:
                 self._status = status
                 self._ended_by = self._ended_by or "itself"
@@ -415,27 +361,15 @@ class Supervisor:
 
     def _tree(self) -> list[Process]:
         tree = trial_processes(self._token, [os.getpid()])
-        self._pids_seen.update(process.pid for process in tree)
+        self._segments.pids_seen.update(process.pid for process in tree)
         return tree
 
     def _look_for_new_segments(self, started_s: float) -> None:
-        names = shm.segments()
-        if names <= self._shm_seen:
-            return
-        self._shm_seen = names
-        before = len(self._shm_ours)
-        self._claim_segments(self._tree())
-        if len(self._shm_ours) > before:
+        if self._segments.are_more() and self._claim_segments(self._tree()):
             self._write_state(started_s)
 
-    def _remove_segments(self) -> tuple[str, ...]:
-        self._pids_seen |= shm.pids_told(self._folder)
-        self._claim_segments([])
-        return shm.remove(self._shm_ours)
-
-    def _claim_segments(self, tree: list[Process]) -> None:
-        candidates = shm.segments() - self._shm_before - self._shm_ours
-        self._shm_ours |= shm.claim(candidates, users=[p.pid for p in tree], namesakes=self._pids_seen)
+    def _claim_segments(self, tree: list[Process]) -> bool:
+        return self._segments.claim([process.pid for process in tree])
 
     def _write_state(self, started_s: float) -> None:
         """What a sweep needs to know when this process is killed."""
@@ -445,11 +379,11 @@ class Supervisor:
             "supervisor_started_ticks": me.started_ticks if me else None,
             "leader_pid": self._leader,
             "tmpdir": self._tmpdir,
-            "group": self._group.path if self._group is not None else None,
+            "group": self._guard.group_path,
             "started_s": started_s,
             "boot_id": boot_id(),
-            "shm_before": sorted(self._shm_before),
-            "shm_ours": sorted(self._shm_ours),
+            "shm_before": sorted(self._segments.before),
+            "shm_ours": sorted(self._segments.ours),
         }
         self._write("supervisor.json", state)
 
@@ -464,33 +398,3 @@ class Supervisor:
                 with contextlib.suppress(OSError):
                     os.fsync(file.fileno())
         os.replace(beside, os.path.join(self._folder, name))
-
-
-def note_defect(folder: str) -> None:
-    """What is being handled, once: a defect that comes again with every look would fill the disk."""
-    import traceback  # here: it would delay the start of every trial
-
-    said = traceback.format_exc()
-    with contextlib.suppress(OSError), open(os.path.join(folder, LOG), "a+", encoding="utf-8") as file:
-        file.seek(0)
-        if said not in file.read():
-            file.write(said)
-
-
-def _read_limits(folder: str) -> dict[str, Any]:
-    """Empty where nobody set any."""
-    try:
-        with open(os.path.join(folder, "limits.json"), encoding="utf-8") as file:
-            limits: dict[str, Any] = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return limits
-
-
-def boot_id() -> str:
-    """Process numbers, start times and segments mean nothing after a reboot or on another machine."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -11,8 +11,8 @@ from typing import Any
 from vtune.domain.trial import TrialOutcome
 from vtune.execution import shm
 from vtune.execution.memory_group import remove_group
-from vtune.execution.process_tree import Process, kill_all, process_of, trial_processes
-from vtune.execution.supervisor import STRAGGLER_GRACE_S, boot_id
+from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
+from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from vtune.execution import shm
-from vtune.execution.process_tree import process_of
-from vtune.execution.supervisor import boot_id
+from vtune.execution.process_tree import boot_id, process_of
 from vtune.execution.sweep import supervisor_lives, sweep_stale
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
