@@ -18,6 +18,7 @@ from vtune.domain.effects import (
 )
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, money, seconds
+from vtune.execution.ram_limits import ram_limits
 from vtune.journal.files import to_json
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
@@ -37,6 +38,8 @@ class Plan:
     because: Mapping[str, str]
     # A second launch, fed from memory.
     ceiling: bool = False
+    # What a trial may take where nobody named a limit, as of now.
+    ram_default_bytes: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         window = self.experiment.window
@@ -52,6 +55,7 @@ class Plan:
             "effects": self._effects(),
             "steps": window.steps,
             "max_steps": window.max_steps,
+            "ram_default_bytes": self.ram_default_bytes,
             "at_most_s": window.trial_time_s * (1 + self.scout + self.ceiling),
         }
 
@@ -60,6 +64,8 @@ class Plan:
         grows = f", up to {window.max_steps} until the interval is narrow" if window.max_steps > window.steps else ""
         limits = self.experiment.limits
         named = [f"{name} {limit.text}" for name, limit in (("RAM", limits.ram), ("VRAM", limits.vram)) if limit]
+        if self.ram_default_bytes is not None:
+            named.insert(0, f"RAM {bytes_(self.ram_default_bytes)}, to leave the machine usable: nobody named one")
         price = self.experiment.price
         at_most = f"{seconds(window.trial_time_s)}{' each' if self.ceiling else ''}"
         lines = [
@@ -105,6 +111,7 @@ def plan_of(experiment: Experiment, results: Path, *, ceiling: bool = False) -> 
     return Plan(
         because=because,
         ceiling=ceiling,
+        ram_default_bytes=ram_limits(None).ram_bytes if experiment.limits.ram is None else None,
         study=results / experiment.study,
         experiment=experiment,
         scout=needs_scout(experiment.settings, experiment),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vtune.cli.plan import effect_text, plan_of
 from vtune.domain.effects import FindCeiling
-from vtune.domain.experiment import Experiment, Workload
+from vtune.domain.experiment import Experiment, Limit, Limits, Workload
 from vtune.domain.trial import Proposal
 from vtune.knobs.plan import changes_of, plan_trial
 
@@ -22,6 +23,14 @@ def test_a_ceiling_is_a_second_launch_in_the_plan(tmp_path: Path, ceiling: bool,
     told = plan.as_json()
     assert (told["trials"], told["ceiling"], told["at_most_s"]) == (trials, ceiling, at_most_s)
     assert ("fed from memory" in plan.as_text()) is ceiling and ("each;" in plan.as_text()) is ceiling
+
+
+def test_a_limit_that_nobody_named_is_told_before_it_ends_a_trial(tmp_path: Path) -> None:
+    plan = plan_of(EXPERIMENT, tmp_path)
+    assert plan.ram_default_bytes is not None and plan.ram_default_bytes > 2**20
+    assert "to leave the machine usable" in plan.as_text()
+    named = plan_of(replace(EXPERIMENT, limits=Limits(ram=Limit(text="1GiB", bytes=2**30))), tmp_path)
+    assert named.ram_default_bytes is None and "limits    RAM 1GiB\n" in named.as_text()
 
 
 def test_looking_for_the_ceiling_changes_nothing_of_the_training(tmp_path: Path) -> None:
