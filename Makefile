@@ -19,10 +19,11 @@ demo: $(READY)
 rehearsal: $(READY)
 	$(BIN)/python benchmarks/emulated/vtune_emulated.py probe --config configs/exp001_rehearsal.yaml $(ARGS)
 
-# check has run tests/docs already. What starts no training and measures nothing runs side by side; the rest alone,
-# since a test that times a training must not share the machine with another.
-APART := -n logical --maxprocesses 4 tests/unit tests/packaging
-ALONE := tests/integration tests/gpu
+# check has run tests/docs already. What times no training, and what hardly does more than wait, runs side by side; the
+# rest alone, since a test that times a training must not share the machine with another.
+WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/test_silent_supervisor.py
+APART := -n 3 tests/unit tests/packaging $(WAITING)
+ALONE := tests/integration tests/gpu $(WAITING:%=--ignore=%)
 # With arguments of one's own, either half may be left without a test.
 OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
 

@@ -51,7 +51,6 @@ def no_more_than_8_fit(found: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "workers"),
     [
-        (("--workers", 2), 2),
         (("--workers", 0), 0),
         (("--workers", 2, "--spawn"), 2),
         (("--workers", 2, "--iterable"), 2),
@@ -60,7 +59,7 @@ def no_more_than_8_fit(found: dict[str, Any]) -> None:
         (("--workers", 1, "--length", 60), 1),
         (("--workers", 2, "--loop", "validation"), 2),
     ],
-    ids=["workers", "none", "spawned", "iterable", "persistent", "anew", "short", "validation"],
+    ids=["none", "spawned", "iterable", "persistent", "anew", "short", "validation"],
 )
 def test_both_rates_are_those_of_arithmetic_and_what_does_not_fit_ends_the_ladder(
     tmp_path: Path, options: tuple[object, ...], workers: int
