@@ -19,20 +19,24 @@ demo: $(READY)
 rehearsal: $(READY)
 	$(BIN)/python benchmarks/emulated/vtune_emulated.py probe --config configs/exp001_rehearsal.yaml $(ARGS)
 
-# check has run tests/docs already. What times no training, and what hardly does more than wait, runs side by side; the
-# rest alone, since a test that times a training must not share the machine with another.
+# check has run tests/docs already. What times no training runs side by side, and what starts trainings two at a time;
+# the rest alone, since a test that times a training must not share the machine with another.
 WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/test_silent_supervisor.py
 APART := -n 3 tests/unit tests/packaging $(WAITING)
-ALONE := tests/integration tests/gpu $(WAITING:%=--ignore=%)
-# With arguments of one's own, either half may be left without a test.
+WATCHED := $(filter-out %/test_devices.py %/test_devices_probe.py,$(wildcard tests/integration/worker/test_*.py))
+UNTIMED := $(addprefix tests/integration/,growth knobs report survival) $(WATCHED)
+ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))
+# With arguments of one's own, any part may be left without a test.
 OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
 
 test: check
 	$(BIN)/python -m pytest -q -m "not slow" $(APART) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q -m "not slow" -n 2 $(UNTIMED) $(ARGS) $(OR_NONE)
 	$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
 
 test-all: check
 	$(BIN)/python -m pytest -q --durations=5 $(APART) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q --durations=5 -n 2 $(UNTIMED) $(ARGS) $(OR_NONE)
 	$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
 
 check: lint types contracts docs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,6 +18,13 @@ def machine() -> str:
         f"{cores} cores, {ram:.0f} GiB, {platform.system()} {'.'.join(platform.release().split('.')[:2])},"
         f" Python {python}, torch {version('torch')}"
     )
+
+
+def commit() -> str:
+    """With a mark where the tree differs from it."""
+    asked = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
+    said = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True)
+    return said.stdout.strip() or "unknown"
 
 
 def into_readme(path: Path, text: str, begin: str, end: str) -> None:

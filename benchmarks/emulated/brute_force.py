@@ -147,7 +147,9 @@ def measure(cell: Cell, config: dict[str, Any], seconds: float) -> dict[str, Any
 
 def shortened(config: dict[str, Any], cell: Cell, steps: int) -> dict[str, Any]:
     planned = config["training"]
-    shorter = planned["train_iterations_per_epoch"] / steps * (planned["max_epochs"] if cell.persistent else 1)
+    # What workers keep: of an epoch's samples, or where they persist of the run's, as many as the user's own has.
+    epochs = planned["max_epochs"] * USERS.batch / cell.batch if cell.persistent else 1
+    shorter = planned["train_iterations_per_epoch"] / steps * epochs
     training = {
         **planned,
         "workers": cell.workers,
@@ -245,7 +247,7 @@ def table(told: dict[str, Any], config: dict[str, Any]) -> list[str]:
     for row in rows:
         named = f"| {row['workers']} | {row['batch']} | {row['prefetch']} | {'yes' if row['persistent'] else 'no'} |"
         if "failed" in row:
-            out.append(f"{named} {row['arithmetic_samples_per_s']:.1f} | - | - | - | - | - | no: out of VRAM |")
+            out.append(f"{named} {row['arithmetic_samples_per_s']:.1f} | - | - | - | - | - | no: {row['failed']} |")
             continue
         over = [name for name, most in (("ram", ram), ("vram", vram)) if row[f"{name}_peak_bytes"] > most]
         whole = row["samples_per_s_whole_run"]

@@ -89,9 +89,10 @@ def _sees_the_end(trap: Trap, row: Mapping[str, Any]) -> bool:
         return True
     if ends == "ram" and trap.ram_limit_bytes:
         return (row.get("ram_projected_bytes") or 0) > trap.ram_limit_bytes
-    if ends == "shm" and trap.shm_bytes:
-        return (row.get("shm_needed_bytes") or 0) > trap.shm_bytes
+    # Said in a sentence that a user reads, not in a field.
+    sentences = " ".join([*(row.get("why") or ()), *(row.get("next") or ())])
+    if ends == "shm":
+        return "/dev/shm" in sentences
     if ends == "vram":
-        # Whether it fits is for the device to say; that it was looked at is what can be asked here.
-        return row.get("vram_validation_peak_bytes") is not None
+        return "validation" in sentences
     return False

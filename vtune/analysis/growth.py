@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from vtune.analysis.growth_copies import Copies, cap_bytes, find_copies
-from vtune.analysis.growth_leak import LEAST_GROWTH_BYTES, LEAST_LEVELS, Leak, find_leak
+from vtune.analysis.growth_leak import LEAST_GROWTH_BYTES, LEAST_LEVELS, Leak, find_leak, least_that_shows
 from vtune.analysis.growth_series import TreeLevel, held_alone, not_shared, step_at, tree_levels
 from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import StepWindow
@@ -17,6 +18,8 @@ from vtune.domain.record import Measurement, RamGrowth
 
 # Of a window in which memory grows: enough to tell a leak, those left out in which a worker was missing.
 ENOUGH_LOOKS = LEAST_LEVELS + 4
+# Two launches of the same training hold so much more or less: imports, arenas, what the allocator gives back.
+LAUNCHES_DIFFER = 0.03
 TOO_SHORT_LIVED = "the memory of the loader's workers grows, and they end with their epoch before it can be told why"
 
 
@@ -47,13 +50,14 @@ class _Growing:
 
 
 def run_length(measured: Measurement, planned: PlannedRun, batch_factor: float) -> RunLength:
-    epoch = None
+    epoch, batches_in_one = None, 1.0
     if planned.iterations_per_epoch and not planned.samples_per_epoch:
-        # As many samples as planned: with a larger batch in fewer iterations.
-        epoch = planned.iterations_per_epoch / batch_factor
+        # An epoch keeps its iterations, and with a larger batch sees more samples, until somebody rescales them: its
+        # workers live as long, and gather as much. The run ends with as many samples as planned.
+        epoch, batches_in_one = float(planned.iterations_per_epoch), batch_factor
     elif measured.samples_per_epoch and measured.effective_batch:
         epoch = measured.samples_per_epoch / measured.effective_batch
-    run = epoch * planned.epochs if epoch is not None and planned.epochs else None
+    run = epoch * planned.epochs / batches_in_one if epoch is not None and planned.epochs else None
     return RunLength(epoch=epoch, run=run)
 
 
@@ -94,18 +98,27 @@ def with_growth(
         growing += _of_workers(window, facts, roles, length, last)
         if not any(one.what.who == "workers" for one in growing) and _end_too_soon(window, roles):
             measured = replace(measured, unknown={**measured.unknown, "ram_growth": TOO_SHORT_LIVED})
-    if not growing:
-        measured = replace(measured, ram_unseen_bytes_per_step=_unseen(window, at))
     born = _longest_lived(roles)
+    measured = replace(measured, ram_unseen_bytes_per_step=_unseen(window, at, roles, born, growing))
     born_step = None if born is None or born.begun_s is None else at(born.begun_s)
     projected = _projected(measured, growing, tree_levels(window, at), last, born_step)
     return _with_unseen(projected, _left(length.run, last))
 
 
-def _unseen(window: Sequence[TelemetrySample], at: Callable[[float], float]) -> float | None:
-    """So much a step would not have been called a leak."""
-    span = at(window[-1].t_s) - at(window[0].t_s) if len(window) > 1 else 0.0
-    return LEAST_GROWTH_BYTES / span if span >= 1 else None
+def _unseen(
+    window: Sequence[TelemetrySample],
+    at: Callable[[float], float],
+    roles: Roles,
+    born: TrainPass | None,
+    growing: Sequence[_Growing],
+) -> float | None:
+    """So much a step would not have been called a leak, where none was."""
+    leaking = {one.what.who for one in growing if one.what.kind == "leak"}
+    asked = [] if "main" in leaking else [roles.ranks]
+    if born is not None and "workers" not in leaking:
+        asked.append(born.worker_pids)
+    least = [least_that_shows(held_alone(window, pids, at)) for pids in asked]
+    return max((one for one in least if one is not None), default=None)
 
 
 def _with_unseen(measured: Measurement, left: float | None) -> Measurement:
@@ -203,7 +216,8 @@ def _projected(
         # Before that others were at work, whose growth went with them.
         levels = [one for one in levels if one.read_step >= born_step]
     # Every look in the window, brought to its end: what batches come and go on top is in the highest of them.
-    level = max((one.bytes + sum(each.since(last, one) for each in growing) for one in levels), default=peak)
+    brought = [one.bytes + sum(each.since(last, one) for each in growing) for one in levels]
+    level = max(brought, default=peak)
     fixed = replace(measured, ram_growth=tuple(one.what for one in growing))
     if any(one.what.to_come_bytes is None for one in growing):
         because = "memory leaks, and how many steps the run has was not found (vtune.run says it)"
@@ -213,12 +227,14 @@ def _projected(
     queue = 0
     if measured.shm_needed_bytes is not None and measured.shm_peak_bytes is not None:
         queue = max(0, measured.shm_needed_bytes - measured.shm_peak_bytes)
-    low = max(level + sum(one.low_bytes for one in growing), peak)
-    high = max(level + sum(one.high_bytes for one in growing), peak) + queue
+    # What comes and goes: the highest look may have been a rare one, or have missed the top by as much.
+    usual = median(brought) if brought else peak
+    low = usual + sum(one.low_bytes for one in growing)
+    high = max(level + (level - usual) + sum(one.high_bytes for one in growing), peak) + queue
     return replace(
         fixed,
-        ram_projected_bytes=round(max(peak, level + to_come)),
-        ram_projected_ci95=(round(low), round(high)),
+        ram_projected_bytes=round(max(peak, level + to_come) + queue),
+        ram_projected_ci95=(round(low * (1 - LAUNCHES_DIFFER)), round(high * (1 + LAUNCHES_DIFFER))),
     )
 
 

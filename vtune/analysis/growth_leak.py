@@ -55,6 +55,18 @@ def find_leak(levels: Sequence[Level]) -> Leak | None:
     return Leak(bytes_per_step=slope, ci95=(slope - T95 * error, slope + T95 * error))
 
 
+def least_that_shows(levels: Sequence[Level]) -> float | None:
+    """Bytes a step that a leak needs in order to be called one here; None where the looks span no step."""
+    if len(levels) < 2 or (span := levels[-1].step - levels[0].step) < 1:
+        return None
+    held = [level.bytes for level in levels]
+    if len(levels) < LEAST_LEVELS or span < BLOCKS:
+        # Too few to call anything a leak: all that they differ by may be one.
+        return (LEAST_GROWTH_BYTES + max(held) - min(held)) / span
+    _, error = _line(np.asarray([level.step for level in levels], dtype=float), np.asarray(held, dtype=float))
+    return max(LEAST_GROWTH_BYTES / span, SURE * error)
+
+
 def _line(steps: Numbers, held: Numbers) -> tuple[float, float]:
     """Slope and its standard error; neighbouring looks are alike, and count for less than they are."""
     around = steps - steps.mean()

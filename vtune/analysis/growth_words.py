@@ -54,19 +54,20 @@ def growth_lines(measured: Measurement, limit_bytes: int | None) -> list[str]:
 
 def _unseen_line(measured: Measurement, limit_bytes: int | None) -> list[str]:
     """Said where it decides: what is projected fits the limit, and the end of the interval does not."""
-    unseen, interval = measured.ram_unseen_bytes_per_step, measured.ram_projected_ci95
-    if unseen is None or interval is None or limit_bytes is None or not interval[0] <= limit_bytes < interval[1]:
+    unseen, interval, projected = (
+        measured.ram_unseen_bytes_per_step,
+        measured.ram_projected_ci95,
+        measured.ram_projected_bytes,
+    )
+    if unseen is None or interval is None or projected is None or limit_bytes is None:
+        return []
+    if not projected <= limit_bytes < interval[1]:
         return []
     return [
         f"a leak of less than {bytes_(unseen)} a step would not have been seen in so short a time; over the planned"
         f" run the RAM limit of {bytes_(limit_bytes)} holds only less than"
-        f" {bytes_(_harmless(measured, limit_bytes))} a step"
+        f" {bytes_(unseen * (limit_bytes - projected) / (interval[1] - projected))} a step"
     ]
-
-
-def _harmless(measured: Measurement, limit_bytes: int) -> float:
-    unseen, (low, high) = measured.ram_unseen_bytes_per_step or 0.0, measured.ram_projected_ci95 or (0, 1)
-    return unseen * (limit_bytes - low) / (high - low)
 
 
 def growth_advice(measured: Measurement) -> list[str]:

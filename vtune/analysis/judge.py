@@ -13,6 +13,7 @@ from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.memory_ended import least_available
+from vtune.analysis.queues import queue_advice, queue_lines
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
@@ -112,8 +113,8 @@ def judge(
     )
     diagnosis = replace(
         diagnosis,
-        why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes)),
-        next=(*diagnosis.next, *growth_advice(measured)),
+        why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, machine.shm_bytes)),
+        next=(*diagnosis.next, *growth_advice(measured), *queue_advice(measured, machine.shm_bytes)),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
         found = ended(measured, observed, outcome, status, detail)

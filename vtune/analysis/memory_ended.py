@@ -15,9 +15,13 @@ OUT_OF_MEMORY = (
     # Before shared memory: torch tells the same way of a mapping that the kernel had no room for.
     (TrialStatus.OUT_OF_RAM, r"unable to (?:mmap|open)[^\n]*Cannot allocate memory"),
     (
+        # Full, not out of descriptors, and none of the user's own files that are named alike.
         TrialStatus.OUT_OF_SHM,
-        r"(?i)unable to (?:write|allocate|resize|mmap|open)[^\n]*(?:/dev/shm|shared memory|/?torch_)"
-        r"|No space left on device[^\n]*(?:/dev/shm|psm_|torch_)",
+        r"(?i)unable to (?:write|allocate|resize|mmap|open)[^\n]*(?:/dev/shm|shared memory|</torch_\d+_)"
+        r"[^\n]*(?:No space left|\(28\))"
+        r"|unable to (?:write to file|allocate shared memory)"
+        r"(?![^\n]*(?:Too many|No such|Permission))[^\n]*</torch_\d+_"
+        r"|No space left on device[^\n]*(?:/dev/shm|['\"]/?psm_|['\"]/?torch_\d+_)",
     ),
     (
         TrialStatus.OUT_OF_RAM,
@@ -26,6 +30,8 @@ OUT_OF_MEMORY = (
 )
 TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 CAUSE_OF_THE_NEXT = "The above exception was the direct cause of the following exception:"
+# Whoever ends a training so does not do it because of what the training said before: a shortage that it caught, say.
+ENDED_BY_OTHERS = (1, 2, SIGKILL, 11, 15)
 NO_SIGN_OF_MEMORY = "no sign of memory"
 # Of RAM that is left when the kernel begins to kill; what a group has left is counted later than it is taken.
 ALL_BUT_FULL = 0.02
@@ -52,6 +58,8 @@ def out_of_memory(
         return TrialStatus.OUT_OF_RAM, by_kernel
     if root.signal == SIGBUS:
         return _bus_error(root, shm_bytes, shm_used_bytes)
+    if root.signal in ENDED_BY_OTHERS:
+        return None
     for where in (root.error, _own_words(words) if root.is_error else words):
         for status, pattern in OUT_OF_MEMORY:
             # The last one: a traceback shows the source before it tells the error.

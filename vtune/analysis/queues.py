@@ -55,6 +55,27 @@ def with_queues(measured: Measurement, roles: Roles, facts: Sequence[Fact]) -> M
     )
 
 
+def queue_lines(measured: Measurement, shm_bytes: int | None) -> list[str]:
+    """A slow loader never fills its queues within a window; the first long pause of the training does."""
+    needed, batch = measured.shm_needed_bytes, measured.batch_bytes
+    if needed is None or batch is None or shm_bytes is None or needed <= shm_bytes:
+        return []
+    return [
+        f"/dev/shm has {bytes_(shm_bytes)}, and full queues of batches of {bytes_(batch)} need up to {bytes_(needed)}:"
+        " a pause of the training, such as a validation, may end it"
+    ]
+
+
+def queue_advice(measured: Measurement, shm_bytes: int | None) -> list[str]:
+    if not queue_lines(measured, shm_bytes):
+        return []
+    workers, prefetch = (measured.effective_settings.get(name) for name in ("workers", "prefetch_factor"))
+    if not isinstance(workers, int) or not isinstance(prefetch, int):
+        return []
+    batch, needed = measured.batch_bytes or 0, measured.shm_needed_bytes or 0
+    return _relaxations(batch, workers, prefetch, max(1, measured.ranks), shm_bytes or 0, needed)
+
+
 def shm_refusal(
     history: Sequence[TrialRecord],
     wanted: Mapping[str, Scalar],

@@ -43,4 +43,5 @@ def ceiling_asked(record: TrialRecord, watch: Watch) -> FindCeiling | None:
 
 
 def ceiling_watch(asked: FindCeiling, watch: Watch) -> Watch:
-    return replace(watch, ceiling=True, ram_limit_bytes=asked.ram_bytes)
+    by_user = asked.ram_bytes is not None and asked.ram_bytes == watch.ram_limit_bytes
+    return replace(watch, ceiling=True, ram_limit_bytes=asked.ram_bytes, limit_by_user=by_user)

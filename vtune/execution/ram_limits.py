@@ -29,6 +29,7 @@ class RamLimits:
     ram_bytes: int | None
     # What the user did not name guards the trial, and is no reason to choose between settings.
     ram_is_default: bool
+    # Left to everybody else.
     reserve_bytes: int | None
     floor_bytes: int | None
     # Where the trial's own group is to be made, and where it ends.
@@ -37,8 +38,8 @@ class RamLimits:
     groups_around: tuple[tuple[str, str, str, int], ...] = ()
 
 
-def ram_limits(asked_bytes: int | None, proc: Path = PROC) -> RamLimits:
-    """As of now: what others hold changes from trial to trial."""
+def ram_limits(asked_bytes: int | None, proc: Path = PROC, *, by_user: bool = True) -> RamLimits:
+    """As of now: what others hold changes from trial to trial. `by_user`: who asked, where somebody did."""
     groups = MemoryGroups(proc)
     has = min((b for b in (built_in_bytes(proc), groups.limit_bytes()) if b is not None), default=None)
     available = MachineMemory(ProcFiles(proc), groups).look(0.0)[0]
@@ -50,9 +51,12 @@ def ram_limits(asked_bytes: int | None, proc: Path = PROC) -> RamLimits:
     ram = asked_bytes if asked_bytes is not None else _default(available, reserve)
     place = groups.place_for_trials()
     wall = None if ram is None else ram + int(min(max(WALL_SHARE * ram, WALL_AT_LEAST), WALL_AT_MOST))
+    is_default = ram is not None and (asked_bytes is None or not by_user)
+    if is_default and ram is not None and available is not None:
+        reserve = max(0, available - ram)
     return RamLimits(
         ram_bytes=ram,
-        ram_is_default=asked_bytes is None and ram is not None,
+        ram_is_default=is_default,
         reserve_bytes=reserve,
         floor_bytes=floor,
         group=place if isinstance(place, PlaceForGroups) else None,

@@ -45,6 +45,9 @@ Phase = Literal["starting", "loading", "stepping", "ending"]
 # New records are read this often: the trial overshoots its window by about as much.
 POLL_S = 0.1
 PROGRESS_S = 0.5
+# With all steps measured, a trial that waits for a validation reads the log so often: what was seen is gone through
+# anew each time, and grows.
+WAITING_S = 1.0
 # A provisional answer is made anew at most so often, and after so many more steps once the window could end.
 ESTIMATE_S = 2.0
 # Memory of the devices is judged from all samples so far, which grow.
@@ -77,6 +80,8 @@ class Watch:
     price: Price | None = None
     batch_factor: float = 1.0
     ram_limit_bytes: int | None = None
+    # Or vtune's own, of a search for the ceiling.
+    limit_by_user: bool = True
     vram_limit: Limit | None = None
     # The study's other trials, for what is too rare for one window.
     earlier: Sequence[TrialRecord] = ()
@@ -92,7 +97,7 @@ def run_trial(
     """The folder holds spec.json's siblings already (config.yaml); everything else is written here or by the trial."""
     folder.output.mkdir(exist_ok=True)
     dump_json(folder.spec, spec_to_json(spec))
-    dump_json(folder.limits, ram_limits(watch.ram_limit_bytes))
+    dump_json(folder.limits, ram_limits(watch.ram_limit_bytes, by_user=watch.limit_by_user))
     with (
         KernelWitness() as kernel,
         GpuSampler() as devices,  # first: what the devices hold now is not the trial's
@@ -165,7 +170,7 @@ class _Observer:
         self.ending: EndedBy = "itself"
         self._overdue_s = math.inf
         self._log = StepLog(folder)
-        self._vram_due_s = started_s
+        self._look_due_s = self._vram_due_s = started_s
         self._copies_read = 0
         self._roles: Roles | None = None
         self._measured = 0
@@ -178,7 +183,7 @@ class _Observer:
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log whenever it grew."""
         self._sampling.look(now)
-        if not self._log.refresh():
+        if now < self._look_due_s or not self._log.refresh():
             return
         self._last_event_s = now
         if self._first_sign_s is None and (self._log.delivered or self._log.backwards or self._log.steps):
@@ -186,6 +191,8 @@ class _Observer:
             self._sampling.expect_memory_at(now + 1.0)
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
         self._measured = steps_measured(self._roles, self._log.loaded, self._log.facts)
+        if self._measured >= self._watch.window.max_steps:
+            self._look_due_s = now + WAITING_S
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)

@@ -60,8 +60,8 @@ class Case:
     act: str | None = None
     # A memory group of so many bytes is there for the script, under the name GROUP.
     group_bytes: int | None = None
-    # /dev/shm of the whole case.
-    shm: str = "256m"
+    # /dev/shm of the whole case, where its size matters.
+    shm: str = ""
     # In a note of the record.
     note: str = ""
     torchrun: bool = False
@@ -346,12 +346,12 @@ CASES: dict[str, Case] = {
         script=training(before="kept = []", after="kept.append(bytearray(b'x' * 20_000_000)); time.sleep(0.1)"),
         window={"steps": "200", "max_steps": "200"},
     ),
-    "cannot fork": Case(
-        means="os.fork() fails with ENOMEM",
+    "cannot map": Case(
+        means="mmap() fails with ENOMEM",
         status="out_of_ram",
         words=("Cannot allocate memory",),
         exit_code=4,
-        script=training(after=at(8, "raise OSError(12, os.strerror(12))")),
+        script=training(after=at(8, "import mmap; mmap.mmap(-1, 2**52)")),
     ),
     # --- out of shared memory ---
     "shm full by workers": Case(
@@ -408,7 +408,7 @@ CASES: dict[str, Case] = {
         ),
     ),
     "cuBLAS cannot allocate": Case(
-        means="cuBLAS has no room for its workspace",
+        means="cuBLAS's words for no room, raised as it does",
         status="out_of_vram",
         words=("CUBLAS_STATUS_ALLOC_FAILED",),
         exit_code=4,

@@ -177,14 +177,17 @@ def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path, how: s
 
 
 def test_a_second_interrupt_leaves_at_once_and_leaves_nothing(tmp_path: Path) -> None:
-    results = tmp_path / "out"
+    results, deaf = tmp_path / "out", tmp_path / "deaf"
+    training = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open(sys.argv[1], 'w');time.sleep(60)"
+    )
     program = subprocess.Popen(
         [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(results), "--json", "--",
-         sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"],
+         sys.executable, "-c", training, str(deaf)],
         cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 30
-    while leader_of(results) is None and time.monotonic() < deadline:
+    while not deaf.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     program.send_signal(signal.SIGINT)
     time.sleep(0.5)

@@ -234,7 +234,10 @@ def test_old_telemetry_without_these_readings_projects_the_peak() -> None:
 def test_the_run_is_as_long_as_planned_whatever_the_batch() -> None:
     measured = Measurement(samples_per_epoch=800, effective_batch=8)
     assert run_length(measured, PlannedRun(epochs=3), 2.0) == RunLength(epoch=100.0, run=300.0)
-    assert run_length(measured, PlannedRun(epochs=3, iterations_per_epoch=100), 2.0).run == 150.0
+    bounded = PlannedRun(epochs=3, iterations_per_epoch=100)
+    assert run_length(measured, bounded, 2.0) == RunLength(epoch=100.0, run=150.0)
+    # An epoch of a smaller batch ends no later, and more of them are needed.
+    assert run_length(measured, bounded, 0.5) == RunLength(epoch=100.0, run=600.0)
     assert run_length(measured, PlannedRun(), 1.0).run is None
 
 

@@ -124,8 +124,28 @@ def test_an_error_is_judged_with_its_causes_and_without_what_was_said_before_it(
         ("terminate called after throwing an instance of 'std::bad_alloc'", "out_of_ram"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "out_of_vram"),
         ("OSError: [Errno 28] No space left on device: '/data/checkpoints/last.pt'", None),
+        ("OSError: [Errno 28] No space left on device: '/home/me/torch_project/last.pt'", None),
+        ("OSError: [Errno 28] No space left on device: '/psm_1a2b'", "out_of_shm"),
+        ("RuntimeError: unable to write to file </torch_7_8_0>: No space left on device (28)", "out_of_shm"),
+        (
+            "RuntimeError: unable to open shared memory object </torch_7_8_0> in read-write mode: "
+            "Too many open files (24)",
+            None,
+        ),
+        ("RuntimeError: unable to open file </data/torch_x.pt> in read-only mode: No such file (2)", None),
     ],
 )
 def test_the_words_tell_which_memory_it_was(words: str, expected: str | None) -> None:
     found = judged(replace(KILLED, signal=None, error=words), words)
     assert (found and found[0].value) == expected
+
+
+@pytest.mark.parametrize("signal", [1, 2, 9, 11, 15])
+def test_a_shortage_that_was_caught_is_not_why_somebody_else_ended_the_training(signal: int) -> None:
+    words = "CUDA out of memory, halving the batch\nepoch 3 done"
+    assert judged(replace(KILLED, signal=signal), words) is None
+
+
+def test_a_training_that_aborted_is_believed_what_it_said_last() -> None:
+    words = "terminate called after throwing an instance of 'std::bad_alloc'"
+    assert judged(replace(KILLED, signal=6), words)[0] is TrialStatus.OUT_OF_RAM

@@ -11,7 +11,8 @@ from memory import run
 
 def row(projected: int | None = 110, true: int = 100, *, named: bool = True) -> dict[str, Any]:
     return {
-        "projected": projected, "true": true, "growth": [["leak", "main"]], "named_as_it_is": named,
+        "projected": projected, "interval": [90, 105], "true": true,
+        "growth": [["leak", "main"]], "named_as_it_is": named,
         "date": "2026-01-02", "commit": "abc1234",
     }  # fmt: skip
 
@@ -40,8 +41,12 @@ def test_the_table_names_its_versions_and_hides_no_failure() -> None:
     }
     text = run.table(told)
     assert "2026-01-02 (version abc1234), 2026-01-03 (version def5678)" in text
-    assert "| a | 0 | 0 | +10.0 % | pass |" in text
-    assert "**fail** (found: leak main)" in text and "| c | - | - | TimeoutError | **fail** |" in text
+    assert "| a | 0 | 0 to 0 | 0 | +10.0 % | yes | pass |" in text and "covers in 2 of 2" in text
+    assert "**fail** (found: leak main)" in text and "| c | - | - | - | TimeoutError | - | **fail** |" in text
+
+
+def test_an_interval_that_misses_the_truth_is_told() -> None:
+    assert run.covers(row()) and not run.covers(row(true=120)) and not run.covers({**row(), "interval": None})
 
 
 def test_each_kind_of_growth_and_none_is_among_the_cases() -> None:

@@ -40,6 +40,13 @@ def test_on_a_full_machine_half_of_the_rest_may_be_taken(tmp_path: Path) -> None
     found = ram_limits(None, proc(tmp_path, total=64, available=1))
     assert found.ram_bytes == pytest.approx(GIB / 2, rel=0.001)
     assert found.floor_bytes is not None and found.floor_bytes <= GIB / 4
+    assert found.reserve_bytes == pytest.approx(GIB / 2, rel=0.001)
+
+
+def test_a_limit_of_vtunes_own_is_not_told_as_the_users(tmp_path: Path) -> None:
+    found = ram_limits(48 * GIB, proc(tmp_path, total=64, available=60), by_user=False)
+    assert (found.ram_bytes, found.ram_is_default) == (48 * GIB, True)
+    assert found.reserve_bytes == pytest.approx(12 * GIB, rel=0.001)
 
 
 @pytest.mark.parametrize("limit", [GIB, 100 * GIB])
