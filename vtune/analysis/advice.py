@@ -15,6 +15,8 @@ from vtune.domain.record import Bottleneck, Change, Measurement, WhatIf
 WAITS_LITTLE = 0.05
 # A gain below this is noise and not worth a word.
 WORTH_SAYING = 1.05
+# Others that keep more than this share of a core busy make every number here a lower bound.
+OTHERS_CORES = 0.3
 # A process that waits for a core for this share of the time would wait longer beside one more.
 QUEUED_MUCH = 0.25
 # However little a worker computes, its queues and copies cost something.
@@ -111,7 +113,8 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]
         if fit <= workers:
             return [f"{more} workers would hardly fit the RAM limit{told}: make a worker smaller, or a sample cheaper"]
         more, told = fit, "; more would hardly fit the RAM limit"
-    return [f"try {more} {'worker' if more == 1 else 'workers'}: {again.but(workers=more)}{told}"]
+    unproven = _unproven(measured, again.ram_limit_bytes)
+    return [f"try {more} {'worker' if more == 1 else 'workers'}: {again.but(workers=more)}{told}{unproven}"]
 
 
 def _queue(measured: Measurement, again: Again) -> list[str]:
@@ -160,8 +163,17 @@ def _host(measured: Measurement, *, waits: bool) -> str:
     )
 
 
+def _unproven(measured: Measurement, limit_bytes: int | None) -> str:
+    interval = measured.ram_projected_ci95
+    if limit_bytes is None or interval is None or interval[1] <= limit_bytes:
+        return ""
+    return "; whether a whole run of it stays under the RAM limit, so short a trial cannot show"
+
+
 def _cores_are_short(measured: Measurement) -> bool:
-    """Workers that wait for a core would take it from each other, or from the training."""
+    """Workers that wait for a core would take it from each other, or from the training; not where others took it."""
+    if (measured.others_cores or 0.0) >= OTHERS_CORES:
+        return False
     queued = [use.queued_fraction for use in measured.processes if use.queued_fraction is not None]
     return max(queued, default=0.0) >= QUEUED_MUCH
 

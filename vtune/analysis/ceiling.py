@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vtune.analysis.diagnose import OTHERS_CORES
+from vtune.analysis.advice import OTHERS_CORES
 from vtune.analysis.gpus import with_gpus
 from vtune.analysis.measure import Observed
 from vtune.analysis.memory import with_memory

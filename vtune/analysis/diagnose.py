@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.analysis.advice import CORES_FULL, WAITS_LITTLE, WORTH_SAYING, Again, gain_of, next_steps
+from vtune.analysis.advice import CORES_FULL, OTHERS_CORES, WAITS_LITTLE, WORTH_SAYING, Again, gain_of, next_steps
 from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
@@ -13,8 +13,6 @@ from vtune.domain.record import Bottleneck, Diagnosis, Measurement
 
 # Above 25 % waiting the loader sets the pace.
 WAITS_MUCH = 0.25
-# Others that keep more than this share of a core busy make every number here a lower bound.
-OTHERS_CORES = 0.3
 # Work of every n-th step that adds less than this to the mean is not worth a sentence.
 PERIOD_FELT = 0.01
 # Workers that compute in less than half of their time wait for something; most of their bytes came from the device.

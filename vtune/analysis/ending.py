@@ -85,6 +85,12 @@ class Seen:
     # From this step on, a parameter was `nan` or `inf`.
     diverged_at_step: int | None = None
     diverged_to: str | None = None
+    # It ended by itself, and not through Python's own end: what it had not written yet is lost.
+    left_abruptly: bool = False
+
+    @property
+    def or_more(self) -> str:
+        return " or more" if self.left_abruptly else ""
 
 
 def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
@@ -111,7 +117,9 @@ def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Trial
         case "startup_time":
             return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, f"within {window.startup_time_s:g} s")
         case "hang":
-            return TrialStatus.HUNG, _hung(window, seen)
+            return TrialStatus.HUNG, _hung(f"for {window.hang_time_s:g} s or more", seen)
+        case "standstill":
+            return TrialStatus.HUNG, _hung(f"for long when its trial time of {window.trial_time_s:g} s was up", seen)
         case "limit":
             return _over_a_limit(outcome.over, outcome.ram_guard, seen)
         case "lost" | "parent_lost":
@@ -172,8 +180,8 @@ def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
     )
 
 
-def _hung(window: Window, seen: Seen) -> str:
-    said = f"no step, batch or backward for {window.hang_time_s:g} s or more, after {seen.steps} steps or more"
+def _hung(how_long: str, seen: Seen) -> str:
+    said = f"no step, batch or backward {how_long}, after {seen.steps} steps or more"
     where = where_it_hangs(seen.stacks, seen.leader, seen.workers)
     thread = failed_thread(seen.last_words)
     return "; ".join(part for part in (f"{said}: {where}" if where else said, thread) if part)
@@ -186,19 +194,22 @@ def _ended_itself(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Tr
         return _failed(outcome, seen)
     few = seen.measured < min(ENOUGH_STEPS, window.steps)
     if few and (words := _own_word_of_divergence(None, seen)) is not None:
-        return TrialStatus.DIVERGED, f"the training stopped itself after {seen.steps} steps: {words}"
+        return TrialStatus.DIVERGED, f"the training stopped itself after {seen.steps} steps{seen.or_more}: {words}"
     if seen.steps == 0:
         return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, "before the training ended by itself with exit code 0")
     if few:
+        abruptly = ", without Python's own end (os._exit)" if seen.left_abruptly else ""
         return TrialStatus.TOO_SHORT, (
-            f"the training ended by itself after {seen.steps} steps, {seen.measured} of them measured"
+            f"the training ended by itself after {seen.steps} steps{seen.or_more}, {seen.measured} of them measured"
+            f"{abruptly}"
         )
-    return TrialStatus.COMPLETED, f"the training ended by itself after {seen.measured} measured steps"
+    return TrialStatus.COMPLETED, f"the training ended by itself after {seen.measured} measured steps{seen.or_more}"
 
 
 def _failed(outcome: TrialOutcome, seen: Seen) -> tuple[TrialStatus, str]:
     # The last moment's records are lost with a process that is killed.
-    how = f"{_how(outcome)} after {seen.steps} steps{' or more' if signal_of(outcome) is not None else ''}"
+    is_lost = signal_of(outcome) is not None or seen.left_abruptly
+    how = f"{_how(outcome)} after {seen.steps} steps{' or more' if is_lost else ''}"
     root = root_of(outcome, seen.last_words, seen.failures, seen.workers, seen.ranks)
     memory = out_of_memory(
         outcome,

@@ -6,10 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Literal
 
 from vtune.analysis.growth_copies import Copies, cap_bytes, find_copies
 from vtune.analysis.growth_leak import LEAST_GROWTH_BYTES, LEAST_LEVELS, Leak, find_leak, least_that_shows
-from vtune.analysis.growth_series import TreeLevel, held_alone, not_shared, step_at, tree_levels
+from vtune.analysis.growth_series import (
+    Level,
+    TreeLevel,
+    held_alone,
+    held_beside,
+    in_shm,
+    not_shared,
+    step_at,
+    tree_levels,
+)
 from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, TelemetrySample
@@ -20,6 +30,8 @@ from vtune.domain.record import Measurement, RamGrowth
 ENOUGH_LOOKS = LEAST_LEVELS + 4
 # Two launches of the same training hold so much more or less: imports, arenas, what the allocator gives back.
 LAUNCHES_DIFFER = 0.03
+Who = Literal["main", "workers", "others", "shared"]
+Until = Literal["run", "epoch"] | None
 TOO_SHORT_LIVED = "the memory of the loader's workers grows, and they end with their epoch before it can be told why"
 
 
@@ -29,6 +41,13 @@ class RunLength:
 
     epoch: float | None
     run: float | None
+
+    @property
+    def sure(self) -> tuple[float | None, Until]:
+        """Of a run of whose epochs nobody knows the number, one."""
+        if self.run is not None:
+            return self.run, "run"
+        return self.epoch, "epoch" if self.epoch is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +64,9 @@ class _Growing:
     def since(self, last: float, level: TreeLevel) -> float:
         """What came from that look on to the end of the window."""
         if isinstance(self.law, Leak):
-            return self.times * self.law.bytes_per_step * (last - level.step)
+            # Shared memory is in the dear readings only.
+            at = level.read_step if self.what.who == "shared" else level.step
+            return self.times * self.law.bytes_per_step * (last - at)
         return -self.times * self.law.to_come(level.read_step - last)[0]
 
 
@@ -91,9 +112,16 @@ def with_growth(
     begun_s, ended_s = regular[0].started_s, roles.steps[-1].ended_s
     window = [s for s in telemetry if begun_s <= s.t_s <= ended_s and s.processes]
     growing = []
-    leak = find_leak(held_alone(window, roles.ranks, at))
-    if leak is not None:
-        growing.append(_linear(leak, "main", _left(length.run, last), _until_known(length, last), times=1))
+    end, until = length.sure
+    asked: tuple[tuple[Who, list[Level]], ...] = (
+        ("main", held_alone(window, roles.ranks, at)),
+        ("others", held_beside(window, {*roles.ranks, *_workers_of(roles)}, at)),
+        ("shared", in_shm(window, at)),
+    )
+    for who, levels in asked:
+        leak = find_leak(levels)
+        if leak is not None and (who != "shared" or _is_the_trees(leak, window, at)):
+            growing.append(_linear(leak, who, _left(end, last), until, _until_known(length, last), times=1))
     if roles.workers:
         growing += _of_workers(window, facts, roles, length, last)
         if not any(one.what.who == "workers" for one in growing) and _end_too_soon(window, roles):
@@ -131,6 +159,19 @@ def _with_unseen(measured: Measurement, left: float | None) -> Measurement:
     return replace(measured, ram_projected_ci95=(interval[0], interval[1] + round(unseen * left)))
 
 
+def _is_the_trees(leak: Leak, window: Sequence[TelemetrySample], at: Callable[[float], float]) -> bool:
+    """/dev/shm is everybody's: what a neighbour fills it with is in no reading of the tree."""
+    read = [(at(s.t_s), s.ram_bytes) for s in window if s.ram_bytes is not None]
+    if len(read) < 2:
+        return False
+    (first, before), (last, after) = read[0], read[-1]
+    return after - before >= leak.bytes_per_step * (last - first) / 2 > 0
+
+
+def _workers_of(roles: Roles) -> set[int]:
+    return {pid for one in roles.passes for pid in one.worker_pids} | {*roles.peers_worker_pids}
+
+
 def _end_too_soon(window: Sequence[TelemetrySample], roles: Roles) -> bool:
     """Workers whose memory grows beyond their first batches, and who live for too few looks to tell why."""
     born = _longest_lived(roles)
@@ -152,17 +193,18 @@ def _of_workers(
     own = [s for s in window if {p.pid for p in s.processes} >= set(born.worker_pids)]
     # Workers that end with their epoch take along what they have gathered.
     lives_on = born.settings.get("persistent_workers") is True
-    end = length.run if lives_on else length.epoch
+    until: Until
+    end, until = length.sure if lives_on else (length.epoch, "epoch" if length.epoch is not None else None)
     left = None if end is None else max(0.0, end - (last - (first if not lives_on else 0.0)))
     found = []
     leak = find_leak(held_alone(own, born.worker_pids, at))
     if leak is not None:
-        found.append(_linear(leak, "workers", left, _until_known(length, last), times=times))
+        found.append(_linear(leak, "workers", left, until, _until_known(length, last), times=times))
     cap = _cap_of(facts, roles, born)
     levels = not_shared(own, born.worker_pids, at)
     copies = find_copies(levels, first, cap) if cap is not None else None
     if copies is not None:
-        found.append(_saturating(copies, left, times=times))
+        found.append(_saturating(copies, left, until, times=times))
     return found
 
 
@@ -172,15 +214,16 @@ def _until_known(length: RunLength, last: float) -> float:
     return math.inf if length.epoch is None or last > length.epoch else length.epoch - last
 
 
-def _linear(leak: Leak, who: str, left: float | None, sure: float, *, times: int) -> _Growing:
+def _linear(leak: Leak, who: Who, left: float | None, until: Until, sure: float, *, times: int) -> _Growing:
     slope, (low, high) = times * leak.bytes_per_step, (times * bound for bound in leak.ci95)
     what = RamGrowth(
         kind="leak",
-        who="main" if who == "main" else "workers",
+        who=who,
         bytes_per_step=slope,
         bytes_per_step_ci95=(low, high),
         steps=None if left is None else round(left),
         to_come_bytes=None if left is None else round(slope * left),
+        until=until,
     )
     if left is None:
         return _Growing(what=what, law=leak, times=times)
@@ -188,7 +231,7 @@ def _linear(leak: Leak, who: str, left: float | None, sure: float, *, times: int
     return _Growing(what=what, law=leak, times=times, low_bytes=least, high_bytes=high * left)
 
 
-def _saturating(copies: Copies, left: float | None, *, times: int) -> _Growing:
+def _saturating(copies: Copies, left: float | None, until: Until, *, times: int) -> _Growing:
     # Of a run whose length nobody knows, the most that it can come to.
     come, low, high = (times * value for value in copies.to_come(math.inf if left is None else left))
     low_rate, high_rate = copies.bytes_per_step_ci95
@@ -200,6 +243,7 @@ def _saturating(copies: Copies, left: float | None, *, times: int) -> _Growing:
         cap_bytes=times * copies.left_bytes,
         steps=None if left is None else round(left),
         to_come_bytes=round(come),
+        until=until,
     )
     return _Growing(what=what, law=copies, times=times, low_bytes=low, high_bytes=high)
 

@@ -45,6 +45,20 @@ def held_alone(samples: Sequence[TelemetrySample], pids: Collection[int], at: Ca
     return levels
 
 
+def held_beside(
+    samples: Sequence[TelemetrySample], known: Collection[int], at: Callable[[float], float]
+) -> list[Level]:
+    """What the tree's other processes hold, those that are there all the time: the training started them."""
+    there = [{p.pid for p in sample.processes if p.anon_bytes is not None} for sample in samples]
+    beside = set.intersection(*there) - {*known} if there else set()
+    return held_alone(samples, beside, at) if beside else []
+
+
+def in_shm(samples: Sequence[TelemetrySample], at: Callable[[float], float]) -> list[Level]:
+    """Of the machine: tensors that are kept in shared memory show in no process's own."""
+    return [Level(step=at(s.t_s), bytes=s.shm_used_bytes) for s in samples if s.shm_used_bytes is not None]
+
+
 def not_shared(samples: Sequence[TelemetrySample], pids: Collection[int], at: Callable[[float], float]) -> list[Level]:
     """The negative of what the tree's processes share, at the dear readings: it grows by what is copied on write, and
     by nothing else that a process does alone. Of the longest run of readings between which nobody came or went."""

@@ -11,6 +11,12 @@ from vtune.domain.record import Measurement, RamGrowth
 
 # Searching for the step at which a limit is passed: beyond so many nobody waits.
 FARTHEST_STEP = 2**40
+WHOSE = {
+    "main": "the training's own process",
+    "workers": "the loader's workers",
+    "others": "a process beside the training and its workers",
+    "shared": "shared memory",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,12 @@ def growth_advice(measured: Measurement) -> list[str]:
                 "keep what the data set knows of its samples in numpy arrays or tensors, not in Python lists and dicts:"
                 " forked workers then share it for good (or fewer workers: each makes copies of its own)"
             )
+        elif one.who == "shared":
+            lines.append(
+                "tensors in shared memory are kept: batches in a list that grows, or .share_memory_() without an end"
+            )
+        elif one.who == "others":
+            lines.append("a process that the training started grows: a logger, a tracker or a server beside it")
         elif one.who == "main":
             lines.append(
                 "the training's own process keeps something of every step: losses without .item() or .detach(), outputs"
@@ -99,11 +111,13 @@ def _line(one: RamGrowth, measured: Measurement) -> str:
         count = f"{workers} " if isinstance(workers, int) else ""
         most = f" (at most {bytes_(one.cap_bytes)})" if one.cap_bytes is not None else ""
         return f"RAM grows by {pace}{come}{most}: {count}forked workers copy the data set's pages as they touch them"
-    whose = "the training's own process" if one.who == "main" else "the loader's workers"
+    whose = WHOSE[one.who]
     return f"RAM grows by {pace}{come}: {whose} leaks, or fills a cache whose end was not seen"
 
 
 def _end(one: RamGrowth, measured: Measurement) -> str:
+    if one.until is not None:
+        return "an epoch" if one.until == "epoch" else "the run"
     return "an epoch" if one.who == "workers" and not _persistent(measured) else "the run"
 
 

@@ -29,6 +29,8 @@ from vtune.domain.record import Diagnosis, Measurement, TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
 
 # As many lines of the training's own words as fit a screen beside the panel.
+# Names of segments in a note.
+SHOWN_SEGMENTS = 4
 LAST_WORDS_LINES = 12
 NOT_VALIDATED = "what is said of the GPU is not validated here: vtune doctor --selftest proves it on this machine"
 
@@ -96,6 +98,7 @@ def judge(
         shm_bytes=machine.shm_bytes,
         diverged_at_step=lost_at,
         diverged_to=lost_to,
+        left_abruptly=_left_abruptly(outcome, observed),
     )
     status, detail = status_of(outcome, window, seen)
     died_in_validation = False
@@ -111,10 +114,12 @@ def judge(
     diagnosis = _diagnosis(
         status, detail, measured, machine, again, outcome, window, vram_limit, bool(last_words.strip())
     )
+    # What ended it already needs no warning.
+    shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
     diagnosis = replace(
         diagnosis,
-        why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, machine.shm_bytes)),
-        next=(*diagnosis.next, *growth_advice(measured), *queue_advice(measured, machine.shm_bytes)),
+        why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
+        next=(*diagnosis.next, *growth_advice(measured), *queue_advice(measured, shm_bytes)),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
         found = ended(measured, observed, outcome, status, detail)
@@ -183,6 +188,14 @@ def _diagnosis(
         said=said,
     )
     return Diagnosis(bottleneck="unknown", verdict=verdict, next=relief)
+
+
+def _left_abruptly(outcome: TrialOutcome, observed: Observed) -> bool:
+    """By `os._exit`, or killed: a process that leaves through Python's own end says so."""
+    if outcome.ended_by != "itself" or observed.roles is None:
+        return False
+    told = {fact.pid for fact in observed.facts if fact.name == "left"}
+    return observed.roles.pid not in told
 
 
 def _no_number(observed: Observed) -> tuple[int | None, str | None]:
@@ -300,6 +313,12 @@ def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:
             lines.append(f"instrumentation: {fact.data.get('text')}")
         if fact.name == "unknown":
             lines.append(f"not seen, {fact.data.get('what')}: {fact.data.get('because')}")
+    if outcome.shm_left:
+        shown = ", ".join(outcome.shm_left[:SHOWN_SEGMENTS]) + (" …" if len(outcome.shm_left) > SHOWN_SEGMENTS else "")
+        lines.append(
+            f"left in /dev/shm, where it appeared during the trial: {shown}; nobody was seen using it, so it was not"
+            " removed"
+        )
     if outcome.ended_by == "itself" and outcome.stragglers:
         lines.append(f"{outcome.stragglers} processes outlived the training and were stopped")
     return list(dict.fromkeys(lines))

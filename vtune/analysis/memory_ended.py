@@ -32,6 +32,8 @@ TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 CAUSE_OF_THE_NEXT = "The above exception was the direct cause of the following exception:"
 # Whoever ends a training so does not do it because of what the training said before: a shortage that it caught, say.
 ENDED_BY_OTHERS = (1, 2, SIGKILL, 11, 15)
+# A launcher or a shell says some lines of its own after the training's last one.
+LAST_LINES = 6
 NO_SIGN_OF_MEMORY = "no sign of memory"
 # Of RAM that is left when the kernel begins to kill; what a group has left is counted later than it is taken.
 ALL_BUT_FULL = 0.02
@@ -60,7 +62,7 @@ def out_of_memory(
         return _bus_error(root, shm_bytes, shm_used_bytes)
     if root.signal in ENDED_BY_OTHERS:
         return None
-    for where in (root.error, _own_words(words) if root.is_error else words):
+    for where in (root.error, _own_words(words) if root.is_error else _last_lines(words)):
         for status, pattern in OUT_OF_MEMORY:
             # The last one: a traceback shows the source before it tells the error.
             for found in [*re.finditer(pattern, where)][-1:]:
@@ -70,6 +72,11 @@ def out_of_memory(
                 has = f"; /dev/shm has {bytes_(shm_bytes)}" if status is TrialStatus.OUT_OF_SHM and shm_bytes else ""
                 return status, f"{who}{line}{place}{has}"
     return None
+
+
+def _last_lines(words: str) -> str:
+    """What it said long before its end, it lived on after."""
+    return "\n".join([line for line in words.splitlines() if line.strip()][-LAST_LINES:])
 
 
 def _own_words(words: str) -> str:

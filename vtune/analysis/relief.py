@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from vtune.analysis.memory_ended import NO_SIGN_OF_MEMORY
+from vtune.analysis.vram_held import ITSELF_FULL
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
@@ -62,7 +63,8 @@ def what_to_do(
                 return (f"{higher} or a smaller batch" if higher else "a smaller batch",)
             return (f"{higher} fewer workers, a smaller prefetch_factor or a smaller batch".strip(),)
         case TrialStatus.OUT_OF_VRAM:
-            higher = f"a higher --vram-limit than {vram_limit.text}, or " if vram_limit is not None else ""
+            by_limit = vram_limit is not None and ITSELF_FULL not in (detail or "")
+            higher = f"a higher --vram-limit than {vram_limit.text}, or " if vram_limit and by_limit else ""
             return (f"{higher}a smaller batch, with accumulation where the effective batch has to stay",)
         case TrialStatus.OUT_OF_SHM:
             size_gib = -(-max(SHM_BYTES, 2 * (machine.shm_bytes or 0)) // 2**30)
@@ -98,6 +100,9 @@ def _higher_ram_limit(measured: Measurement, outcome: TrialOutcome, machine: Mac
     needed_mib = math.ceil(measured.ram_peak_bytes * HEADROOM / 2**20)
     if machine.ram_bytes is not None and needed_mib * 2**20 > machine.ram_bytes:
         return ""
+    if not measured.steps_measured:
+        # It was still starting: how much it would have taken, nobody has seen.
+        return "a higher --ram-limit,"
     return f"--ram-limit {needed_mib}MiB or more,"
 
 
@@ -122,6 +127,8 @@ def _after_a_crash(asked: str, detail: str, measured: Measurement, *, said: bool
         return ("ulimit -n 65536, fewer workers, or torch.multiprocessing.set_sharing_strategy('file_system')",)
     if "Resource temporarily unavailable" in detail or "can't start new thread" in detail:
         return ("fewer workers, or a higher limit of processes (ulimit -u, pids.max of the container)",)
+    if "EOFError: EOF when reading a line" in detail:
+        return ("it asks for an answer, and a trial has nobody to give one: name it by a flag or in its config",)
     if NO_SIGN_OF_MEMORY in detail:
         return ("whoever ended it may do so again: ask the job scheduler's log, or watch memory with --ram-limit",)
     if asked:

@@ -23,7 +23,7 @@ SIGNAL_NAMES = {
     13: "SIGPIPE",
     15: "SIGTERM",
 }
-SIGKILL, SIGBUS = 9, 7
+SIGKILL, SIGBUS, SIGTERM = 9, 7, 15
 # As the C library names them, which is how torch tells of a worker.
 SIGNAL_WORDS = {
     "Hangup": 1,
@@ -163,9 +163,9 @@ def root_of(
 
 
 def _pids_told(failures: Sequence[Failure], workers: Mapping[int, int]) -> set[int] | None:
-    """Processes that words may blame; None where no error was kept and the words are all there is."""
+    """Processes that words may blame; None where nothing is known but the words."""
     if not failures:
-        return None
+        return {*workers} or None
     return {*workers, *(int(number) for failure in failures for number in re.findall(r"\d+", failure.text))}
 
 
@@ -223,7 +223,8 @@ def _of_a_worker(words: str, workers: Mapping[int, int], blamable: Collection[in
 
 def _of_a_rank(words: str, failures: Sequence[Failure], workers: Mapping[int, int]) -> Root | None:
     if summary := [*TORCHRUN.finditer(words)]:
-        killed = [one for one in summary if int(one["code"]) < 0]
+        # SIGTERM is how torchrun itself ends the others.
+        killed = [one for one in summary if int(one["code"]) < 0 and int(one["code"]) != -SIGTERM]
         first = summary[-1]
         told = next((one for one in failures if one.pid == int(first["pid"])), None)
         if killed and int(first["code"]) >= 0 and (told is None or OF_A_PEER.search(told.text)):
@@ -242,6 +243,9 @@ def _of_a_rank(words: str, failures: Sequence[Failure], workers: Mapping[int, in
         if code < 0:
             return Root(who=f"{who} (pid {pid})", pid=pid, signal=-code, error="")
         error = told.line if told is not None else _error_of_rank(words, int(first["rank"]))
+        if told is not None and OF_A_PEER.search(told.text):
+            # Whoever it lost stands in no summary: a rank that left with exit code 0.
+            error = f"it lost a rank that had ended without an error ({error})"
         where = told.where if told is not None else None
         return Root(who=who, pid=pid, signal=None, error=error, where=where, exit_code=code)
     if found := SPAWN_SIGNAL.search(words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from vtune.domain.events import Fact
 from vtune.domain.machine import bare_uuid
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import GpuUse
+
+ITSELF_FULL = "itself had"
+ASKED = re.compile(r"[Tt]ried to allocate (?P<amount>\d+(?:\.\d+)?) ?(?P<unit>[KkMGT]i?B)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +89,24 @@ def whose_room(
         allowed += f" (its share: {dead.sharing} processes are on it)"
     if context:
         allowed += f" ({bytes_(context)} of it for its context)"
-    if not dead.was_tighter:
+    asked = _asked_bytes(detail)
+    if not dead.was_tighter or (asked is not None and left is not None and asked > left):
         # Full, or too small for what was asked for at once.
         room = "too little room" if left is None else f"too little room ({bytes_(left)} left)"
-        return f"{when}{where} itself had {room}, below the limit of {allowed}: {detail}"
+        limit = f", below the limit of {allowed}" if not dead.was_tighter else ", whatever its limit"
+        return f"{when}{where} {ITSELF_FULL} {room}{limit}: {detail}"
     whose = "the script's own limit" if dead.by_script else "the VRAM limit"
     beside = "" if left is None else f"; the device itself had {bytes_(left)} left"
     return f"{when}it asked for more than {whose} of {allowed} that it is held to on {where}{beside}: {detail}"
+
+
+def _asked_bytes(words: str) -> float | None:
+    found = ASKED.search(words)
+    if found is None:
+        return None
+    base: float = 1024 if found["unit"].endswith("iB") else 1000
+    power: int = 1 + "KMGT".index(found["unit"][0].upper())
+    return float(found["amount"] or 0.0) * float(base**power)
 
 
 def held_notes(facts: Sequence[Fact], gpus: Sequence[GpuUse], *, completed: bool) -> list[str]:

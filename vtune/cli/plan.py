@@ -64,8 +64,11 @@ class Plan:
         grows = f", up to {window.max_steps} until the interval is narrow" if window.max_steps > window.steps else ""
         limits = self.experiment.limits
         named = [f"{name} {limit.text}" for name, limit in (("RAM", limits.ram), ("VRAM", limits.vram)) if limit]
-        if self.ram_default_bytes is not None:
-            named.insert(0, f"RAM {bytes_(self.ram_default_bytes)}, to leave the machine usable: nobody named one")
+        usable = self.ram_default_bytes
+        if usable is not None and limits.ram is None:
+            named.insert(0, f"RAM {bytes_(usable)}, to leave the machine usable: nobody named one")
+        elif usable is not None and limits.ram is not None and (limits.ram.bytes or 0) > usable:
+            named[0] += f" (more than the {bytes_(usable)} that leave the machine usable)"
         price = self.experiment.price
         at_most = f"{seconds(window.trial_time_s)}{' each' if self.ceiling else ''}"
         lines = [
@@ -111,7 +114,7 @@ def plan_of(experiment: Experiment, results: Path, *, ceiling: bool = False) -> 
     return Plan(
         because=because,
         ceiling=ceiling,
-        ram_default_bytes=ram_limits(None).ram_bytes if experiment.limits.ram is None else None,
+        ram_default_bytes=ram_limits(None).ram_bytes,
         study=results / experiment.study,
         experiment=experiment,
         scout=needs_scout(experiment.settings, experiment),

@@ -150,8 +150,8 @@ class RamGrowth:
 
     # Saturating: pages of the data set that forked workers touch. Linear: a leak, until something is shown to end it.
     kind: Literal["copy_on_write", "leak"]
-    # The main process, or all workers together.
-    who: Literal["main", "workers"]
+    # The main process, all workers together, other processes of the tree, or shared memory, whosever it is.
+    who: Literal["main", "workers", "others", "shared"]
     # At the end of the window.
     bytes_per_step: float
     bytes_per_step_ci95: tuple[float, float] | None = None
@@ -161,6 +161,8 @@ class RamGrowth:
     steps: int | None = None
     # What comes in them: its part of `ram_projected_bytes`.
     to_come_bytes: int | None = None
+    # Where it ends, as far as that is known: of a run without a known length one epoch is sure.
+    until: Literal["run", "epoch"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,19 @@ class KernelKill:
 
 
 # Why the trial was ended, seen from vtune.
-EndedBy = Literal["itself", "window", "trial_time", "startup_time", "hang", "limit", "interrupt", "parent_lost", "lost"]
+# `standstill`: its time was up, and it had not moved for long.
+EndedBy = Literal[
+    "itself",
+    "window",
+    "trial_time",
+    "standstill",
+    "startup_time",
+    "hang",
+    "limit",
+    "interrupt",
+    "parent_lost",
+    "lost",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +148,8 @@ class TrialOutcome:
     # Processes that were still there after the leader's end and were stopped.
     stragglers: int = 0
     shm_removed: tuple[str, ...] = ()
+    # What appeared in /dev/shm meanwhile and stays: nobody was seen using it, so it may be somebody else's.
+    shm_left: tuple[str, ...] = ()
     # Why the command could not be started at all, in the operating system's words.
     start_error: str | None = None
     group: MemoryGroupEnd | None = None

@@ -126,6 +126,7 @@ class Supervisor:
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
         removed = self._whatever_happens(lambda: self._segments.remove(self._folder))
+        left = self._whatever_happens(self._segments.left)
         self._whatever_happens(lambda: remove_tmpdir(self._tmpdir))
         group = self._whatever_happens(self._end_group)
         self._whatever_happens(self._guard.remove_group)
@@ -137,6 +138,7 @@ class Supervisor:
             "seconds": seconds,
             "stragglers": stragglers,
             "shm_removed": removed or (),
+            "shm_left": left or (),
             "start_error": start_error,
             "group": group,
             "ram_guard": self._guard.account(),
@@ -390,11 +392,16 @@ class Supervisor:
     def _write(self, name: str, content: Mapping[str, Any], *, synced: bool = False) -> None:
         """`synced`: also after a power cut it is the old file or the new one; the start has no time for it."""
         beside = os.path.join(self._folder, f".{name}.{os.getpid()}.tmp")
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-            if synced:
-                file.flush()
-                with contextlib.suppress(OSError):
-                    os.fsync(file.fileno())
-        os.replace(beside, os.path.join(self._folder, name))
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1)
+                file.write("\n")
+                if synced:
+                    file.flush()
+                    with contextlib.suppress(OSError):
+                        os.fsync(file.fileno())
+            os.replace(beside, os.path.join(self._folder, name))
+        except OSError:  # a full disk: nothing half-written stays on it
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -63,7 +64,9 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
         shm_removed=removed,
         defect=_defect(paths),
     )
-    dump_json(paths.outcome, outcome)
+    # On a full disk, or in a folder that somebody removed, it cannot be kept: whoever asked is told all the same.
+    with contextlib.suppress(OSError):
+        dump_json(paths.outcome, outcome)
     return outcome
 
 

@@ -64,6 +64,8 @@ INTERRUPT_GRACE_S = 5.0
 SUPERVISOR_PATIENCE_S = 15.0
 # A hang is as long as the window says, and at least this many times the slowest step so far.
 HANG_STEPS = 10.0
+# A trial whose time is up and that did nothing for this share of it has not run, it has stopped.
+STILL_SHARE = 0.25
 # Of several that are told to end, the training may be heard to have ended before vtune hears that it shall: job
 # schedulers and terminals signal all at once. A shell or a launcher in between tells a signal as a code of its own.
 OUR_TURN_S = 0.5
@@ -219,7 +221,8 @@ class _Observer:
         if self._enough():
             return "window"
         if now - self._first_sign_s > window.trial_time_s:
-            return "trial_time"
+            still_s = max(STILL_SHARE * window.trial_time_s, HANG_STEPS * self._slowest_step_s())
+            return "standstill" if now - self._last_event_s > still_s else "trial_time"
         if now - self._last_event_s > max(window.hang_time_s, HANG_STEPS * self._slowest_step_s()):
             return "hang"
         return None
@@ -246,7 +249,7 @@ class _Observer:
 
     def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
         self.ending = reason
-        if reason in ("hang", "startup_time") or (reason == "trial_time" and self._roles is None):
+        if reason in ("hang", "standstill", "startup_time") or (reason == "trial_time" and self._roles is None):
             take_stacks(self._folder, self._trial.pids(), self._log.facts_named("stacks"))
         if reason == "window":
             # The tree is still whole: its memory is read once more.

@@ -95,17 +95,21 @@ class TreeReading:
         return max(sum(by_inode.values()), self._new_segments_bytes([*pids]))
 
     def _unnamed_bytes(self, pids: Collection[int]) -> int:
-        """A loader's batch on its way is a descriptor without a name, mapped by nobody."""
+        """A loader's batch on its way is a descriptor without a name, mapped by nobody; so is what a program keeps in
+        files of memory."""
         found = {inode: size for pid in pids for inode, size, is_named in self._descriptors(pid) if not is_named}
-        return sum(found.values())
+        # Their numbers are of another file system than those of /dev/shm.
+        files = {inode: size for pid in pids for inode, size, _ in self._descriptors(pid, "/memfd:")}
+        return sum(found.values()) + sum(files.values())
 
-    def _descriptors(self, pid: int) -> Iterator[tuple[int, int, bool]]:
-        """Of /dev/shm: inode, size, whether it still has a name."""
+    def _descriptors(self, pid: int, begin: str | None = None) -> Iterator[tuple[int, int, bool]]:
+        """Of /dev/shm, or of what else begins so: inode, size, whether it still has a name."""
+        begin = begin or self._shm_path + "/"
         with contextlib.suppress(OSError):
             for name in os.listdir(f"{self._proc}/{pid}/fd"):
                 path = f"{self._proc}/{pid}/fd/{name}"
                 with contextlib.suppress(OSError):
-                    if os.readlink(path).startswith(self._shm_path + "/"):
+                    if os.readlink(path).startswith(begin):
                         status = os.stat(path)
                         yield status.st_ino, status.st_blocks * 512, status.st_nlink > 0
 

@@ -92,5 +92,7 @@ def _check_machine(paths: StudyPaths, machine: Machine) -> None:
         changed = ", ".join(f"{key} was {there[key]}, is {here[key]}" for key in here if here[key] != there[key])
         raise UsageError(
             f"study {paths.root.name} was measured on another machine ({changed})",
-            hint="start a study of its own with --study NAME",
+            hint="start it as it was started then, with the emulated GPU's driver (docs/rehearsal.md)"
+            if any(str(name).startswith("Emulated") for name in there["gpus"] or ())
+            else "start a study of its own with --study NAME",
         )

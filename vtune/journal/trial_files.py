@@ -69,6 +69,7 @@ def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
             **{
                 **item,
                 "shm_removed": tuple(item.get("shm_removed", ())),
+                "shm_left": tuple(item.get("shm_left", ())),
                 "group": MemoryGroupEnd(**group) if group else None,
                 "ram_guard": RamGuard(**guard) if (guard := item.get("ram_guard")) else None,
                 "over": Passed(**over) if (over := item.get("over")) else None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vtune.analysis.advice import OTHERS_CORES
 from vtune.analysis.comparable import settings_of
-from vtune.analysis.diagnose import OTHERS_CORES
 from vtune.analysis.fit import relaxed
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import trials_text

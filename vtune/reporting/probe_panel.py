@@ -80,7 +80,7 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         table.add_row("waiting", f"{bar} {measured.data_wait_fraction:.0%} of a step for data")
     for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
         if share is not None:
-            table.add_row("device idle", f"{share:.0%} of the time for {what}")
+            table.add_row("device idle", f"{share:.0%} of the time for {what}, beside waiting for data")
     if record.status is TrialStatus.COMPLETED:  # no run comes of the others
         _add_projection(table, measured, price)
     for gpu in measured.gpus:
@@ -92,8 +92,10 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
         peak = f"{bytes_(measured.ram_peak_bytes)} at its peak, shared pages counted once"
         table.add_row("RAM", peak + _to_come(measured))
         if workers:
+            alike = len({bytes_(w) for w in workers}) == 1 and len(workers) > 1
             each = ", ".join(bytes_(w) for w in workers[:8]) + (" …" if len(workers) > 8 else "")
-            table.add_row("", f"{each} resident in each loader worker, shared pages included")
+            told = f"{len(workers)} × {bytes_(workers[0])}" if alike else each
+            table.add_row("", f"{told} resident in each loader worker, shared pages included")
     return table
 
 
@@ -104,6 +106,8 @@ def _to_come(measured: Measurement) -> str:
     if projected is None:
         return "; what a run comes to is not known"
     spread = f" ({bytes_(interval[0])} to {bytes_(interval[1])})" if interval is not None else ""
+    if any(one.until == "epoch" and one.who != "workers" for one in measured.ram_growth) and interval is None:
+        return f"; {bytes_(projected)} by the end of one epoch, and how many there are was not found"
     return f"; {bytes_(projected)}{spread} in the planned run"
 
 

@@ -137,7 +137,9 @@ def test_a_smaller_fraction_of_the_scripts_own_stays_and_a_larger_one_does_not(p
     assert any("the script holds itself to 2 GiB on GPU 0" in note for note in trial["notes"])
     training = ("--fraction", 0.9, "--out-of-memory-at", 15)
     trial = trial_of(probe("--vram-limit", "50%", training=training))
-    assert trial["detail"].startswith("it asked for more than the VRAM limit of 2 GiB")
+    # It asks for more than the device has, so that no limit is to blame; the allocator was held to half all the same.
+    assert trial["detail"].startswith("GPU 0 itself had too little room (3.7 GiB left), whatever its limit")
+    assert "1833 MB allowed" in trial["detail"]
 
 
 def test_running_out_of_memory_that_the_script_catches_is_a_note(probe: Probe) -> None:

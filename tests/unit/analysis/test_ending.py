@@ -174,3 +174,16 @@ def test_a_shortage_that_the_training_had_caught_is_not_what_its_error_is_of() -
 def test_a_signal_that_vtune_did_not_send_is_told_as_somebody_elses() -> None:
     found, detail = status(exit_code=None, signal=15)
     assert found is TrialStatus.CRASHED and "vtune did not send" in (detail or "")
+
+
+def test_a_training_that_stood_still_when_its_time_was_up_hung() -> None:
+    found, detail = status(ended_by="standstill")
+    assert found is TrialStatus.HUNG and "for long when its trial time of 180 s was up" in (detail or "")
+
+
+def test_steps_that_an_abrupt_end_took_along_are_told_of() -> None:
+    lost = replace(SEEN, left_abruptly=True)
+    assert (status_of(OUTCOME, WINDOW, lost)[1] or "").endswith("50 measured steps or more")
+    few = status_of(OUTCOME, WINDOW, replace(lost, steps=9, measured=7))
+    assert few[0] is TrialStatus.TOO_SHORT and "after 9 steps or more" in (few[1] or "")
+    assert "os._exit" in (few[1] or "")

@@ -218,9 +218,47 @@ def test_copies_and_leaks_add_up() -> None:
 
 
 def test_a_leak_in_a_run_of_unknown_length_has_no_projection_and_says_why() -> None:
-    measured = grown(samples(main=MIB), length=RunLength(epoch=400.0, run=None))
+    measured = grown(samples(main=MIB), length=RunLength(epoch=None, run=None))
     assert measured.ram_projected_bytes is None and measured.ram_growth
     assert "how many steps" in measured.unknown["ram_projected_bytes"]
+
+
+def test_of_a_run_without_a_known_number_of_epochs_one_is_sure() -> None:
+    measured = grown(samples(main=MIB), length=RunLength(epoch=400.0, run=None))
+    (growth,) = measured.ram_growth
+    assert (growth.until, growth.steps) == ("epoch", 320)
+    assert measured.ram_projected_bytes == pytest.approx((640 - 400 + 400) * MIB, rel=0.02)
+    assert measured.ram_projected_ci95 is None
+
+
+def beside(telemetry: list[TelemetrySample], *, child: float = 0.0, shm: float = 0.0) -> list[TelemetrySample]:
+    """A process that the training started, and what is in /dev/shm, with so many bytes more each step."""
+    told = []
+    for one in telemetry:
+        step = round(10 * one.t_s)
+        helper = ProcessSample(
+            pid=31, ppid=MAIN, name="helper", rss_bytes=0, cpu_s=0.0, anon_bytes=50 * MIB + int(child * step)
+        )
+        more = 50 * MIB + int((child + shm) * step)
+        ram = one.ram_bytes + more if one.ram_bytes is not None else None
+        told.append(
+            replace(one, processes=(*one.processes, helper), ram_bytes=ram, shm_used_bytes=int(shm * step) + 7 * MIB)
+        )
+    return told
+
+
+@pytest.mark.parametrize(("grows", "who"), [({"child": MIB}, "others"), ({"shm": MIB}, "shared")])
+def test_what_grows_beside_training_and_workers_is_projected_as_well(grows: dict[str, float], who: str) -> None:
+    measured = grown(beside(samples(), **grows))
+    (growth,) = measured.ram_growth
+    assert (growth.kind, growth.who) == ("leak", who) and growth.bytes_per_step == pytest.approx(MIB, rel=0.05)
+    assert measured.ram_projected_bytes == pytest.approx((640 - 400 + 50 + 800) * MIB, rel=0.05)
+    assert grown(beside(samples())).ram_growth == ()
+
+
+def test_what_a_neighbour_fills_shm_with_is_no_growth_of_the_tree() -> None:
+    neighbours = [replace(s, shm_used_bytes=int(MIB * 10 * s.t_s)) for s in samples()]
+    assert grown(neighbours).ram_growth == ()
 
 
 def test_old_telemetry_without_these_readings_projects_the_peak() -> None:

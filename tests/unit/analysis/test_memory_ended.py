@@ -149,3 +149,11 @@ def test_a_shortage_that_was_caught_is_not_why_somebody_else_ended_the_training(
 def test_a_training_that_aborted_is_believed_what_it_said_last() -> None:
     words = "terminate called after throwing an instance of 'std::bad_alloc'"
     assert judged(replace(KILLED, signal=6), words)[0] is TrialStatus.OUT_OF_RAM
+
+
+def test_a_shortage_of_long_ago_is_not_why_a_training_without_an_error_ended() -> None:
+    caught = "torch.OutOfMemoryError: CUDA out of memory"
+    epochs = "\n".join(f"epoch {n} done" for n in range(6))
+    left = replace(KILLED, signal=None, error="dice 0.1 is below the threshold")
+    assert judged(left, f"{caught}\n{epochs}\ndice 0.1 is below the threshold") is None
+    assert judged(left, f"{epochs}\n{caught}\nsrun: error: task 0 failed")[0] is TrialStatus.OUT_OF_VRAM

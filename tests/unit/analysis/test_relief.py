@@ -17,7 +17,7 @@ from vtune.domain.trial import EndedBy, MemoryGroupEnd, Passed, TrialOutcome, Tr
 
 GIB = 2**30
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=64 * GIB, shm_bytes=32 * GIB)
-MEASURED = Measurement(ram_peak_bytes=8 * GIB, effective_settings={"workers": 4, "batch_size": 16})
+MEASURED = Measurement(steps_measured=30, ram_peak_bytes=8 * GIB, effective_settings={"workers": 4, "batch_size": 16})
 ALONE = replace(MEASURED, effective_settings={"workers": 0, "batch_size": 16})
 
 
@@ -107,3 +107,18 @@ def test_a_shorter_epoch_is_made_longer_by_a_smaller_batch() -> None:
 def test_a_kill_without_a_sign_of_memory_leads_to_whoever_sent_it() -> None:
     why = no_sign_of_memory(Root(who=None, pid=None, signal=9, error=""))
     assert "job scheduler" in offered(TrialStatus.CRASHED, detail=f"the training was killed: {why}")
+
+
+def test_a_limit_that_nobody_has_seen_to_be_enough_is_not_named() -> None:
+    starting = replace(MEASURED, steps_measured=0)
+    assert offered(TrialStatus.OUT_OF_RAM, ended("limit"), starting).startswith("a higher --ram-limit, ")
+
+
+def test_of_a_device_that_is_too_small_no_higher_limit_is_offered() -> None:
+    limit = Limit(text="95%", fraction=0.95)
+    said = offered(TrialStatus.OUT_OF_VRAM, vram_limit=limit, detail="GPU 0 itself had too little room")
+    assert "--vram-limit" not in said and "a smaller batch" in said
+
+
+def test_a_question_to_the_user_is_told_as_one() -> None:
+    assert "nobody to give one" in offered(TrialStatus.CRASHED, detail="EOFError: EOF when reading a line")

@@ -167,3 +167,20 @@ def test_a_failed_thread_is_told_by_its_name_and_error() -> None:
     )
     assert failed_thread(words) == "thread feeder ended with ValueError: no more data"
     assert failed_thread("all is well") is None
+
+
+def test_the_sigterm_by_which_torchrun_ends_the_others_is_nobodys_cause() -> None:
+    root = root_of(FAILED, TORCHRUN.format(code0=-15, code1=7))
+    assert root.sentence() == "rank 1 ended first, with exit code 7"
+
+
+def test_a_rank_that_lost_one_which_left_in_peace_is_not_called_the_first_to_fail_for_no_reason() -> None:
+    lost = failure(71, "RuntimeError", "Connection reset by peer", rank=1)
+    sentence = root_of(FAILED, TORCHRUN.format(code0=0, code1=1), [lost]).sentence()
+    assert "it lost a rank that had ended without an error (RuntimeError: Connection reset by peer)" in sentence
+
+
+def test_words_about_a_process_of_another_run_blame_nobody_here() -> None:
+    words = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
+    assert root_of(FAILED, words, workers={70: 0}).who is None
+    assert root_of(FAILED, words, workers={7: 0}).who == "loader worker 0 (pid 7)"

@@ -139,3 +139,10 @@ def test_a_validation_that_takes_more_than_the_device_was_seen_to_hold_is_what_i
     assert (excess.memory, excess.needs_bytes) == ("VRAM", 76_000_000_000)
     smaller = replace(record.measurement, vram_validation_peak_bytes=70_000_000_000)
     assert excess_of(replace(record, measurement=smaller), limits, None) == ()
+
+
+def test_what_the_whole_device_has_no_room_for_is_not_the_limits_doing() -> None:
+    asked = f"{ENDED}. Tried to allocate 90.00 GiB."
+    said = whose_room(asked, facts(), GPUS) or ""
+    assert said.startswith("GPU 3 itself had too little room (72 GiB left), whatever its limit: ")
+    assert (whose_room(f"{ENDED}. Tried to allocate 20.00 GiB.", facts(), GPUS) or "").startswith("it asked for more")

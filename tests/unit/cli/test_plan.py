@@ -30,7 +30,9 @@ def test_a_limit_that_nobody_named_is_told_before_it_ends_a_trial(tmp_path: Path
     assert plan.ram_default_bytes is not None and plan.ram_default_bytes > 2**20
     assert "to leave the machine usable" in plan.as_text()
     named = plan_of(replace(EXPERIMENT, limits=Limits(ram=Limit(text="1GiB", bytes=2**30))), tmp_path)
-    assert named.ram_default_bytes is None and "limits    RAM 1GiB\n" in named.as_text()
+    assert "limits    RAM 1GiB\n" in named.as_text()
+    beyond = plan_of(replace(EXPERIMENT, limits=Limits(ram=Limit(text="99TiB", bytes=99 * 2**40))), tmp_path)
+    assert "RAM 99TiB (more than the " in beyond.as_text()
 
 
 def test_looking_for_the_ceiling_changes_nothing_of_the_training(tmp_path: Path) -> None:

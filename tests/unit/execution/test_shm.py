@@ -48,3 +48,15 @@ def test_a_folder_is_removed_whole():
     (folder / "array.pkl").touch()
     assert shm.remove({folder.name}) == (folder.name,)
     assert not folder.exists()
+
+
+def test_what_appeared_and_is_nobodys_is_told_and_not_removed() -> None:
+    seen = shm.Segments()
+    path = Path(shm.SHM, f"vtune-test-left-{os.getpid()}")
+    path.write_bytes(b"x")
+    try:
+        assert path.name in seen.left()
+        seen.ours.add(path.name)
+        assert path.name not in seen.left()
+    finally:
+        path.unlink()

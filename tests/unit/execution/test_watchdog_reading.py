@@ -141,6 +141,18 @@ def test_segments_in_dev_shm_are_the_trees_also_when_their_name_is_gone(
     assert 24 * 2**20 < ours_exact - others_exact < 40 * 2**20
 
 
+def test_files_of_memory_count_though_nobody_maps_them(forked: Callable[[Callable[[], object]], int]) -> None:
+    def put() -> None:
+        os.write(os.memfd_create("cache"), bytes(32 * 2**20))
+
+    ours, other = forked(put), forked(lambda: None)
+    reading = TreeReading()
+    ours_exact, others_exact = reading.exact_bytes([ours]), reading.exact_bytes([other])
+    assert ours_exact is not None and others_exact is not None
+    assert 24 * 2**20 < ours_exact - others_exact < 40 * 2**20
+    assert reading.held_in_shm_bytes([ours]) == 0
+
+
 def test_of_the_groups_around_the_one_that_leaves_least_counts_and_none_without_a_number_stops_it(
     tmp_path: Path,
 ) -> None:

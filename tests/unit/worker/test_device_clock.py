@@ -140,7 +140,9 @@ def test_steps_are_written_once_the_device_has_passed_them_and_nobody_waits(
     assert [busy for _, busy, _ in seen[:3]] == pytest.approx([0.05] * 3, abs=0.005)
     # The first has no step before it, the next two came while the device was at work, before the last it had no work.
     assert seen[0][2] == -1.0
-    assert [gap for _, _, gap in seen[1:]] == pytest.approx([0.0, 0.0, 0.02], abs=0.01)
+    gaps = [gap for _, _, gap in seen[1:]]
+    # A sleep lasts at least as long as asked, and longer beside others.
+    assert gaps[:2] == pytest.approx([0.0, 0.0], abs=0.01) and 0.01 < gaps[2] < 0.2
 
 
 def test_a_training_that_runs_far_ahead_is_not_seen_and_the_old_steps_are(

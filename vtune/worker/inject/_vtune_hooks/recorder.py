@@ -172,6 +172,8 @@ def last_words() -> None:
 
 def _flush_at_exit() -> None:
     last_words()
+    if here.greeted:
+        fact("left")  # nothing is missing
 
 
 def _start_afresh_after_fork() -> None:
