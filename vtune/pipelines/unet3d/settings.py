@@ -1,35 +1,26 @@
-"""The training's config file, read strictly: a wrong key or value is an error that names it, never a default.
+"""Everything that may be set, with its default and its range; configs/ has the words to each key.
 
 Standard library and PyYAML only: a config can be checked without loading PyTorch.
 """
 
-import difflib
 import math
-import types
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal
 
-import yaml
+from vtune.pipelines.unet3d.config_file import (
+    TOP_KEYS,
+    Sections,
+    SettingsError,
+    got,
+    load_yaml,
+    read_section,
+    unknown_key,
+    within,
+)
 
 # The section of another program that may share this file. It is not ours to read or to judge.
 FOREIGN_SECTION = "vtune"
-
-T = TypeVar("T")
-
-
-class SettingsError(Exception):
-    """Everything that is wrong with a config file, one line a problem: `file: key: what`."""
-
-    def __init__(self, path: Path, problems: list[str]) -> None:
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
-
-
-def within(default: T, *, low: float, high: float = math.inf) -> T:
-    """A key's default and the range that its value, or each of its values, has to be in."""
-    made: T = field(default=default, metadata={"low": low, "high": high})
-    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +30,17 @@ class DataSettings:
     patches_per_record: int = within(5, low=1)
     volume_size: tuple[int, int, int] = within((320, 320, 320), low=8)
     chunk_size: tuple[int, int, int] = within((64, 64, 64), low=8)
+    faces: Literal["outer", "both"] = "outer"
     patch_size: tuple[int, int, int] = within((72, 136, 136), low=8)
     read_margin: float = within(0.2, low=0.0, high=1.0)
     foreground_probability: float = within(0.5, low=0.0, high=1.0)
+    # Folders of volumes; without them they are synthetic, and the sizes above are theirs.
+    images: str | None = None
+    labels: str | None = None
+    intensity_range: tuple[float, float] | None = None
+    ignore_label: int | None = within(None, low=2, high=255)
+    validation_records: int = within(0, low=0)
+    split_file: str | None = None
 
     @property
     def region_size(self) -> tuple[int, int, int]:
@@ -67,14 +66,22 @@ class ModelSettings:
     max_filters: int = within(320, low=1)
     depth: int = within(6, low=2, high=8)
     deep_supervision: bool = True
+    gradient_checkpointing: bool = False
+    channels_last: bool = False
+    compile: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSettings:
     bce_weight: float = within(1.0, low=0.0)
     dice_weight: float = within(1.0, low=0.0)
+    cldice_weight: float = within(0.0, low=0.0)
+    skeleton_weight: float = within(0.0, low=0.0)
     surface_weight: float = within(1.0, low=0.0)
+    topology_weight: float = within(0.0, low=0.0)
     positive_weight: float = within(3.0, low=0.0)
+    skeleton_iterations: int = within(3, low=1, high=50)
+    surface_place: Literal["loss", "worker"] = "loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,19 @@ class TrainingSettings:
     gradient_clip: float | None = within(None, low=0.0)
     log_every_n_steps: int = within(10, low=1)
     torch_threads: int | None = within(None, low=1)
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    ema_decay: float | None = within(None, low=0.0, high=1.0)
+    checkpoint_every_n_steps: int | None = within(None, low=1)
+    keep_checkpoints: int = within(0, low=0)
+    tensorboard: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationSettings:
+    every_n_epochs: int = within(1, low=1)
+    overlap: float = within(0.5, low=0.0, high=0.9)
+    batch_size: int = within(1, low=1)
+    surface_tolerance: float = within(1.0, low=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,31 +123,35 @@ class Settings:
     model: ModelSettings
     loss: LossSettings
     training: TrainingSettings
+    validation: ValidationSettings
 
 
-SECTIONS: dict[str, type[Any]] = {
+SECTIONS: Sections = {
     "data": DataSettings,
     "augmentation": AugmentationSettings,
     "model": ModelSettings,
     "loss": LossSettings,
     "training": TrainingSettings,
+    "validation": ValidationSettings,
 }
 
 
 def load_settings(path: Path) -> Settings:
     """Reads and checks the whole file; every problem is reported at once."""
-    document = _load_yaml(path)
+    document = load_yaml(path)
     problems: list[str] = []
-    known = {"output_dir", *SECTIONS}
+    known = {*TOP_KEYS, *SECTIONS}
     for key in document:
         if key not in known and key != FOREIGN_SECTION:
-            problems.append(_unknown_key(str(key), section=None))
+            problems.append(unknown_key(str(key), None, SECTIONS))
 
     output_dir = document.get("output_dir")
     if not isinstance(output_dir, str) or not output_dir:
-        problems.append(f"output_dir: expected the folder for checkpoints and logs, {_got(output_dir)}")
+        problems.append(f"output_dir: expected the folder for checkpoints and logs, {got(output_dir)}")
 
-    sections = {name: _read_section(name, document.get(name), problems) for name in SECTIONS}
+    sections = {
+        name: read_section(name, kind, document.get(name), problems, SECTIONS) for name, kind in SECTIONS.items()
+    }
     if not problems:
         settings = Settings(output_dir=str(output_dir), **sections)
         problems = _contradictions(settings)
@@ -136,118 +160,15 @@ def load_settings(path: Path) -> Settings:
     raise SettingsError(path, problems)
 
 
-def _load_yaml(path: Path) -> Mapping[Any, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(path, [f"cannot be read: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(path, [f"is not UTF-8 text: {error.reason} at byte {error.start}"]) from error
-    try:
-        document = yaml.load(text, Loader=_UniqueKeyLoader)
-    except yaml.YAMLError as error:
-        raise SettingsError(path, [" ".join(f"is not valid YAML: {error}".split())]) from error
-    if not isinstance(document, Mapping):
-        raise SettingsError(path, [f"expected sections such as `training:`, {_got(document)}"])
-    return document
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML lets the last of two equal keys win without a word; here that is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
-                if key_node.value in seen:
-                    raise yaml.YAMLError(f'key "{key_node.value}" twice, line {key_node.start_mark.line + 1}')
-                seen.add(key_node.value)
-        return dict(super().construct_mapping(node, deep=deep))
-
-
-def _read_section(name: str, found: Any, problems: list[str]) -> Any:
-    kind = SECTIONS[name]
-    if found is None:
-        found = {}
-    if not isinstance(found, Mapping):
-        problems.append(f"{name}: expected a section with keys, {_got(found)}")
-        return None
-    hints = get_type_hints(kind)
-    values: dict[str, Any] = {}
-    for key, value in found.items():
-        if key not in hints:
-            problems.append(_unknown_key(str(key), section=name))
-            continue
-        try:
-            values[key] = _convert(value, hints[key])
-        except ValueError as error:
-            problems.append(f"{name}.{key}: expected {error}, {_got(value)}")
-    for spec in fields(kind):
-        if spec.name in values and spec.metadata:
-            complaint = _out_of_range(values[spec.name], spec.metadata["low"], spec.metadata["high"])
-            if complaint:
-                problems.append(f"{name}.{spec.name}: {complaint}, {_got(found[spec.name])}")
-    return kind(**values)
-
-
-def _convert(value: Any, kind: Any) -> Any:
-    """The value as `kind`, or ValueError with the words for what was expected."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        inner = next(argument for argument in arguments if argument is not types.NoneType)
-        try:
-            return _convert(value, inner)
-        except ValueError as error:
-            raise ValueError(f"{error} or null") from None
-    if origin is Literal:
-        if value in arguments:
-            return value
-        raise ValueError(" or ".join(f'"{argument}"' for argument in arguments))
-    if origin is tuple:
-        words = f"a list of {len(arguments)} {'whole numbers' if arguments[0] is int else 'numbers'}"
-        if not isinstance(value, list) or len(value) != len(arguments):
-            raise ValueError(words)
-        try:
-            return tuple(_convert(item, inner) for item, inner in zip(value, arguments, strict=True))
-        except ValueError:
-            raise ValueError(words) from None
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        raise ValueError("true or false")
-    # YAML's true is a Python int; no number is meant by it.
-    if kind is int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise ValueError("a whole number")
-    if kind is float:
-        # YAML 1.1, which PyYAML speaks, reads 3e-4 (without a dot) as text.
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            try:
-                number = float(value)
-            except ValueError:
-                number = math.nan
-            if math.isfinite(number):
-                return number
-        raise ValueError("a number")
-    raise TypeError(f"no rule to read a {kind}")
-
-
-def _out_of_range(value: Any, low: float, high: float) -> str | None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if number is not None and not low <= number <= high:
-            return f"expected at least {low:g}" if high == math.inf else f"expected {low:g} to {high:g}"
-    return None
-
-
 def _contradictions(settings: Settings) -> list[str]:
     """What no single key can tell."""
     problems = []
     data, model = settings.data, settings.model
+    if (data.images is None) != (data.labels is None):
+        problems.append("data.images, data.labels: expected both folders, or neither")
+    is_synthetic = data.images is None
     for axis, region, volume in zip("zyx", data.region_size, data.volume_size, strict=True):
-        if region > volume:
+        if region > volume and is_synthetic:
             problems.append(
                 f"data.patch_size: needs {region} voxels along {axis} with its read_margin, "
                 f"data.volume_size has {volume}"
@@ -256,30 +177,11 @@ def _contradictions(settings: Settings) -> list[str]:
     smallest = math.prod(math.ceil(edge / 2 ** (model.depth - 1)) for edge in data.patch_size)
     if smallest < 2:
         problems.append(f"model.depth: {model.depth} levels leave one voxel of a patch of {list(data.patch_size)}")
+    if is_synthetic and data.validation_records >= data.records:
+        problems.append(f"data.validation_records: {data.validation_records} of {data.records} leave none to train on")
+    if data.intensity_range is not None and data.intensity_range[0] >= data.intensity_range[1]:
+        problems.append(f"data.intensity_range: expected [black, white], got {list(data.intensity_range)}")
     low, high = settings.augmentation.scale_range
     if low > high:
         problems.append(f"augmentation.scale_range: expected [smallest, largest], got [{low:g}, {high:g}]")
     return problems
-
-
-def _unknown_key(key: str, *, section: str | None) -> str:
-    if section is None:
-        here = ["output_dir", *SECTIONS]
-        prefix = ""
-    else:
-        here = [spec.name for spec in fields(SECTIONS[section])]
-        prefix = f"{section}."
-    near = difflib.get_close_matches(key, here, n=1, cutoff=0.6)
-    if near:
-        return f'{prefix}{key}: unknown key, did you mean "{prefix}{near[0]}"?'
-    elsewhere = {spec.name: f"{name}.{spec.name}" for name, kind in SECTIONS.items() for spec in fields(kind)}
-    near = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.6)
-    if near:
-        return f'{prefix}{key}: unknown key, did you mean "{elsewhere[near[0]]}"?'
-    return f"{prefix}{key}: unknown key, known here: {', '.join(here)}"
-
-
-def _got(value: Any) -> str:
-    if value is None:
-        return "got nothing"
-    return f'got "{value}"' if isinstance(value, str) else f"got {value}"

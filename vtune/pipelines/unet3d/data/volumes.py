@@ -1,14 +1,10 @@
-"""Synthetic CT volumes of rolled papyrus: computed where they are read, stored nowhere.
+"""What a volume is to the training, wherever it is stored: an image, its labels, and boxes cut from both.
 
-Every voxel is a pure function of (seed, record, coordinates): any number of processes may read any part of any
-volume in any order and get the same bytes. Like a compressed volume, a virtual one is only read in whole chunks, so
-a patch costs every chunk that it touches; one chunk as large as the volume is a TIFF that is decompressed whole.
+A voxel is named by z, y, x, in this order everywhere. Opening what is on disk is in data/stored.py.
 """
 
-import itertools
-import math
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,181 +12,108 @@ import numpy.typing as npt
 Triple: TypeAlias = tuple[int, int, int]
 Bytes3D: TypeAlias = npt.NDArray[np.uint8]
 Floats: TypeAlias = npt.NDArray[np.float32]
-Hashes: TypeAlias = npt.NDArray[np.uint32]
+# Of whatever type it is stored as.
+Voxels: TypeAlias = npt.NDArray[Any]
 
-# Spacing of two windings and thickness of a sheet in voxels, about those of a scroll scanned at 8 µm.
-PITCH_RANGE = (14.0, 24.0)
-THICKNESS_RANGE = (5.0, 8.0)
-# The label is the outer face of a sheet, this many voxels to either side: thin, but not lost when it is resampled.
-SURFACE_HALF_WIDTH = 1.2
-# Sheets are crushed: waves of half a winding over some three windings still keep neighbours apart.
-WAVE_SPACING = 56
-WAVE_SHARE_OF_PITCH = 0.5
-# Holes in the sheet: where a smooth field in [-1, 1] exceeds this, about a tenth of the papyrus.
-GAP_SPACING = 28
-GAP_THRESHOLD = 0.38
-# Intensities of 8 bit: air between the sheets, papyrus with its fibres (longer along z) and speckles, scanner noise.
-AIR, PAPYRUS = 50.0, 150.0
-FIBRE_SPACING, FIBRE_CONTRAST = (14, 3, 3), 28.0
-SPECKLE_SPACING, SPECKLE_CONTRAST = (5, 5, 5), 18.0
-NOISE_DEVIATION = 16.0
+# Labels as everything after the reading knows them. IGNORE: nobody knows, and no loss or metric looks there.
+BACKGROUND, SURFACE, IGNORE = 0, 1, 255
 
-# Voxels computed at once: a few temporary arrays of so many stay in the cache, and a worker small.
-SLAB_VOXELS = 2**17
 
-# Domains of the hash: one field's values say nothing about another's.
-WAVE, GAP, FIBRE, SPECKLE, NOISE = range(1, 6)
+class DataError(Exception):
+    """What is wrong with the data: `file: reason`, one line for each problem.
+
+    It is made of one string, so that it comes out of a loader's worker as what it is: PyTorch raises the type anew,
+    with the worker's whole traceback for a message.
+    """
+
+    @property
+    def reason(self) -> str:
+        """Its own words, without a worker's traceback around them."""
+        return str(self).rpartition(f"{type(self).__name__}: ")[2].strip()
+
+
+class MissingPackage(DataError):
+    """What can only be read or written with a package that is not installed."""
 
 
 class Block(NamedTuple):
-    """A box of a volume: 8-bit CT intensities, and 1 where a voxel belongs to a sheet's surface."""
+    """A box of a volume."""
 
-    image: Bytes3D
-    label: Bytes3D
+    image: Voxels  # as it is stored: data/intensity.py scales it
+    label: Bytes3D  # BACKGROUND, SURFACE or IGNORE
 
 
-class VirtualScroll:
-    """One record: a cube cut from a scroll, whose axis may run through it or beside it.
+class Volume(Protocol):
+    """One record, opened: make one, take what is needed, let it go."""
 
-    It keeps the chunks that it has read, as an open file does: make one, take what is needed, let it go.
-    """
+    @property
+    def name(self) -> str: ...
 
-    def __init__(self, *, seed: int, record: int, size: Triple, chunk: Triple) -> None:
-        self.size = size
-        self._chunk = chunk
-        rng = np.random.default_rng([seed, record])
-        self._pitch = rng.uniform(*PITCH_RANGE)
-        self._thickness = rng.uniform(*THICKNESS_RANGE)
-        _, height, width = size
-        # Half a volume outside of it at most: near the axis sheets are coiled, far from it they are almost flat.
-        self._axis_y = rng.uniform(-0.5 * height, 1.5 * height)
-        self._axis_x = rng.uniform(-0.5 * width, 1.5 * width)
-        self._slant_y, self._slant_x = rng.uniform(-0.2, 0.2, size=2)
-        self._hash_seed = int(rng.integers(2**32))
-        self._chunks: dict[Triple, Block] = {}
+    @property
+    def size(self) -> Triple: ...
 
     def read(self, corner: Triple, size: Triple) -> Block:
         """The box of `size` voxels at `corner`, which has to lie within the volume."""
-        for start, length, limit in zip(corner, size, self.size, strict=True):
-            if start < 0 or start + length > limit:
-                raise ValueError(f"box of {size} at {corner} is not within a volume of {self.size}")
-        block = Block(np.empty(size, np.uint8), np.empty(size, np.uint8))
-        touched = (
-            range(start // edge, (start + length - 1) // edge + 1)
-            for start, length, edge in zip(corner, size, self._chunk, strict=True)
-        )
-        for index in itertools.product(*touched):
-            origin = _triple(i * edge for i, edge in zip(index, self._chunk, strict=True))
-            chunk = self._read_chunk(origin)
-            target, source = [], []
-            for start, length, first, edge in zip(corner, size, origin, self._chunk, strict=True):
-                low, high = max(start, first), min(start + length, first + edge)
-                target.append(slice(low - start, high - start))
-                source.append(slice(low - first, high - first))
-            block.image[tuple(target)] = chunk.image[tuple(source)]
-            block.label[tuple(target)] = chunk.label[tuple(source)]
-        return block
 
     def chunk_label(self, voxel: Triple) -> tuple[Triple, Bytes3D]:
         """The labels of the chunk that holds a voxel, as far as they are within the volume, and the chunk's corner."""
-        origin = _triple(place // edge * edge for place, edge in zip(voxel, self._chunk, strict=True))
-        inside = tuple(slice(limit - start) for start, limit in zip(origin, self.size, strict=True))
-        return origin, self._read_chunk(origin).label[inside]
-
-    def _read_chunk(self, origin: Triple) -> Block:
-        if origin not in self._chunks:
-            depth, height, width = self._chunk
-            chunk = Block(np.empty(self._chunk, np.uint8), np.empty(self._chunk, np.uint8))
-            slab = max(1, SLAB_VOXELS // (height * width))
-            for start in range(0, depth, slab):
-                planes = slice(start, min(start + slab, depth))
-                place = (origin[0] + start, origin[1], origin[2])
-                chunk.image[planes], chunk.label[planes] = self._compute(place, (planes.stop - start, height, width))
-            self._chunks[origin] = chunk
-        return self._chunks[origin]
-
-    def _compute(self, origin: Triple, size: Triple) -> Block:
-        z, y, x = (
-            np.arange(start, start + length, dtype=np.float32) for start, length in zip(origin, size, strict=True)
-        )
-        # An Archimedean spiral around a slanted axis: the winding number grows by one with every pitch outwards
-        # and with every turn, and there is papyrus where it is a whole number.
-        dy = (y[None, :, None] - np.float32(self._axis_y)) - np.float32(self._slant_y) * z[:, None, None]
-        dx = (x[None, None, :] - np.float32(self._axis_x)) - np.float32(self._slant_x) * z[:, None, None]
-        wave = self._smooth_field(WAVE, origin, size, (WAVE_SPACING,) * 3)
-        winding = np.sqrt(dy * dy + dx * dx)
-        winding += wave * np.float32(WAVE_SHARE_OF_PITCH * self._pitch)
-        winding *= np.float32(1 / self._pitch)
-        winding -= np.arctan2(dy, dx) * np.float32(0.5 / math.pi)
-        outwards = (winding - np.rint(winding)) * np.float32(self._pitch)
-
-        # 1 in whole papyrus, falling to 0 at a hole's rim, over some voxels.
-        whole = GAP_THRESHOLD - self._smooth_field(GAP, origin, size, (GAP_SPACING,) * 3)
-        whole = np.clip(whole * np.float32(GAP_SPACING / 3), 0, 1)
-        half = np.float32(self._thickness / 2)
-        sheet = np.clip(half + np.float32(0.5) - np.abs(outwards), 0, 1) * whole
-        label = (np.abs(outwards - half) <= SURFACE_HALF_WIDTH) & (whole >= 0.5)
-
-        papyrus = self._smooth_field(FIBRE, origin, size, FIBRE_SPACING) * np.float32(FIBRE_CONTRAST)
-        papyrus += self._smooth_field(SPECKLE, origin, size, SPECKLE_SPACING) * np.float32(SPECKLE_CONTRAST)
-        papyrus += np.float32(PAPYRUS - AIR)
-        image = papyrus * sheet
-        image += self._white_noise(origin, size)
-        image += np.float32(AIR)
-        return Block(np.clip(image, 0, 255).astype(np.uint8), label.astype(np.uint8))
-
-    def _smooth_field(self, domain: int, origin: Triple, size: Triple, spacing: Triple) -> Floats:
-        """Values in [-1, 1] on a coarse lattice, interpolated in between."""
-        axes, places = [], []
-        for start, length, step in zip(origin, size, spacing, strict=True):
-            position = np.arange(start, start + length, dtype=np.float32) / np.float32(step)
-            cell = np.floor(position)
-            axes.append(np.arange(int(cell[0]), int(cell[-1]) + 2))
-            share = position - cell
-            places.append(((cell - cell[0]).astype(np.intp), share * share * (3 - 2 * share)))
-        hashes = _hash_grid(self._hash_seed + domain, axes)
-        field: Floats = hashes.astype(np.float32) * np.float32(2 / 2**32) - np.float32(1)
-        # Axis by axis, the last one on the whole box; by slices rather than by a matrix product, since BLAS would
-        # start threads in every loader worker.
-        for axis, (cell_index, share) in enumerate(places):
-            low = np.take(field, cell_index, axis=axis)
-            field = np.take(field, cell_index + 1, axis=axis)
-            field -= low
-            field *= share.reshape([-1 if i == axis else 1 for i in range(3)])
-            field += low
-        return field
-
-    def _white_noise(self, origin: Triple, size: Triple) -> Floats:
-        axes = [np.arange(start, start + length) for start, length in zip(origin, size, strict=True)]
-        hashes = _hash_grid(self._hash_seed + NOISE, axes)
-        # The four bytes of one hash added up are nearly normal, at a fraction of Box-Muller's price.
-        noise: Floats = hashes.view(np.uint8).reshape(*size, 4).sum(axis=-1, dtype=np.uint16).astype(np.float32)
-        mean, deviation = 4 * 127.5, math.sqrt(4 * (256**2 - 1) / 12)
-        noise -= np.float32(mean)
-        noise *= np.float32(NOISE_DEVIATION / deviation)
-        return noise
 
 
-def _hash_grid(seed: int, axes: list[npt.NDArray[np.int64]]) -> Hashes:
-    """A 32-bit hash for every point of a grid, mixed axis by axis, so that only the last mixing is of full size."""
-    primes = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)  # xxHash's
-    state: Hashes = np.array([seed & 0xFFFFFFFF], dtype=np.uint32)
-    for axis, prime in zip(axes, primes, strict=True):
-        state = state[..., None] + axis.astype(np.uint32) * np.uint32(prime)
-        _scramble(state)
-    grid: Hashes = state[0]
-    return grid
+class VoxelArray(Protocol):
+    """An image or labels on disk, opened: its header is known to be right, its voxels are not yet read."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> Triple: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what `read` gives: in this machine's order of bytes."""
+
+    def read(self, corner: Triple, size: Triple) -> Voxels:
+        """A copy of a box, and of what is stored little more than that box."""
+
+    def verify(self) -> None:
+        """Raises DataError for what sizes of files can tell and opening was too hasty to ask."""
 
 
-def _scramble(state: Hashes) -> None:
-    """The finalizer of MurmurHash3, in place."""
-    state ^= state >> np.uint32(16)
-    state *= np.uint32(0x85EBCA6B)
-    state ^= state >> np.uint32(13)
-    state *= np.uint32(0xC2B2AE35)
-    state ^= state >> np.uint32(16)
+# Takes the slab of whole planes that begins at a z.
+PutSlab: TypeAlias = Callable[[int, Voxels], None]
 
 
-def _triple(values: Iterable[int]) -> Triple:
+def check_box(corner: Triple, size: Triple, limits: Triple) -> None:
+    for start, length, limit in zip(corner, size, limits, strict=True):
+        if start < 0 or start + length > limit:
+            raise ValueError(f"box of {size} at {corner} is not within a volume of {limits}")
+
+
+def box_slices(corner: Triple, size: Triple) -> tuple[slice, slice, slice]:
+    z, y, x = (slice(start, start + length) for start, length in zip(corner, size, strict=True))
+    return z, y, x
+
+
+def triple(values: Iterable[int]) -> Triple:
     z, y, x = values
     return z, y, x
+
+
+def checked_size(path: str, shape: tuple[int, ...]) -> Triple:
+    if len(shape) != 3 or 0 in shape:
+        raise DataError(f"{path}: expected a volume with axes z, y, x, it is of shape {list(shape)}")
+    return triple(int(edge) for edge in shape)
+
+
+def checked_type(path: str, dtype: np.dtype[Any] | None) -> np.dtype[Any]:
+    """In this machine's order of bytes, if it is a number for each voxel."""
+    if dtype is None or dtype.kind not in "buif":
+        raise DataError(f"{path}: expected integers or floats, it holds {dtype or 'an unknown type'}")
+    return dtype.newbyteorder("=")
+
+
+def words(error: BaseException) -> str:
+    """An error of someone else's on one line, short."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    line = " ".join(text.split()) or type(error).__name__
+    return line if len(line) <= 200 else line[:197] + "..."

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from vtune.pipelines.unet3d.data.volumes import AIR, PAPYRUS, Block, Triple, VirtualScroll
+from vtune.pipelines.unet3d.data.synthetic import AIR, PAPYRUS, VirtualScroll
+from vtune.pipelines.unet3d.data.volumes import Block, Triple
 
 
 def scroll(*, record: int = 0, seed: int = 0, size: Triple = (128, 192, 192), chunk: Triple = (32, 64, 64)):
@@ -82,6 +83,14 @@ def test_sheets_have_gaps() -> None:
     label = scroll(record=2).read((0, 0, 0), (16, 192, 192)).label
     distance = ndimage.distance_transform_edt(label == 0)
     assert distance.max() > 14, "more than half the widest pitch away from any surface: only in a hole"
+
+
+def test_both_faces_of_a_sheet_are_the_outer_one_and_as_much_again(block: Block) -> None:
+    size, corner = (64, 192, 192), (0, 0, 0)
+    both = VirtualScroll(seed=0, record=0, size=(128, 192, 192), chunk=(32, 64, 64), faces="both").read(corner, size)
+    assert np.array_equal(both.image, block.image)
+    assert both.label[block.label == 1].all()
+    assert 1.8 < both.label.sum() / block.label.sum() < 2.2
 
 
 def test_reading_outside_of_a_volume_is_refused() -> None:
