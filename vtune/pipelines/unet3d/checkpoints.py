@@ -2,26 +2,48 @@
 
 import contextlib
 import os
+import pickle
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from vtune.pipelines.unet3d.settings import SECTIONS, ModelSettings, Settings
+
+# Of the model's settings, those on which the weights' names and shapes depend.
+ARCHITECTURE = ("filters", "max_filters", "depth", "deep_supervision")
+
+# What TrainingState.content holds.
+KEYS = (
+    "epoch", "step", "steps_done", "is_validated", "is_epoch_done", "best_dice", "best_epoch", "model", "averaged",
+    "optimizer", "scaler", "progress", "random", "settings",
+)  # fmt: skip
+
+PARTIAL = ".partial"
+EPOCH_FILE = re.compile(r"epoch_(\d+)\.pt")
+
 
 class CheckpointError(Exception):
-    """The folder or a file in it cannot be written; one sentence that says which and why."""
+    """The folder or a file in it cannot be written, read or used; one sentence that says which and why."""
 
 
 def prepare_folder(folder: Path, *, bytes_needed: int) -> None:
-    """Creates the folder and proves that a checkpoint will fit: not after an epoch of work, but now."""
+    """Creates the folder and proves that the checkpoints will fit: not after an epoch of work, but now."""
     probe = folder / f".writable.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
+        # Left by a run that was killed while it wrote.
+        for partial in folder.glob(f"*.pt{PARTIAL}"):
+            partial.unlink()
         free = shutil.disk_usage(folder).free
+        # An earlier run's files are replaced one by one.
+        free += sum(size for size in _sizes(folder))
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoints to {folder}: {error.strerror}") from error
     if free < bytes_needed:
@@ -30,15 +52,26 @@ def prepare_folder(folder: Path, *, bytes_needed: int) -> None:
         )
 
 
-def expected_bytes(model: nn.Module) -> int:
-    """Weights and AdamW's two moments, twice: the last checkpoint stays until the next one is complete."""
+def _sizes(folder: Path) -> Iterator[int]:
+    """Of the files that this training writes, each once: some are links to others."""
+    seen: set[int] = set()
+    for path in folder.glob("*.pt"):
+        status = path.stat()
+        if status.st_ino not in seen and (path.name in ("last.pt", "best.pt") or EPOCH_FILE.fullmatch(path.name)):
+            seen.add(status.st_ino)
+            yield status.st_size
+
+
+def expected_bytes(model: nn.Module, *, kept_beside: int = 0, averaged: bool = False) -> int:
+    """Weights, AdamW's two moments and perhaps an average of the weights, for each file that may exist at once: the
+    last checkpoint stays until the next one is complete, and `kept_beside` others stay longer."""
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    return 2 * 3 * weights
+    return (2 + kept_beside) * (3 + averaged) * weights
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Writes beside the target, then renames: a run killed at any moment leaves the old checkpoint or the new one."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     try:
         with partial.open("wb") as file:
             torch.save(content, file)
@@ -52,3 +85,90 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+def keep_copy(path: Path, copy: Path) -> None:
+    """A second name for the same bytes where the file system has such, which costs nothing; else a copy. The next
+    checkpoint takes the first name, and leaves this file as it is."""
+    partial = copy.with_name(copy.name + PARTIAL)
+    try:
+        try:
+            os.link(path, partial)
+        except OSError:
+            shutil.copyfile(path, partial)
+        partial.replace(copy)
+    except OSError as error:
+        raise CheckpointError(f"cannot write checkpoint {copy}: {error.strerror}") from error
+    finally:
+        # Where both already are the same file, a rename does nothing and leaves both names.
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def keep_epoch(path: Path, *, epoch: int, newest: int) -> None:
+    """As `epoch_0003.pt`, and only the newest. Those of later epochs are of an earlier run, and not ours to remove."""
+    keep_copy(path, path.with_name(f"epoch_{epoch:04d}.pt"))
+    for other in path.parent.glob("epoch_*.pt"):
+        match = EPOCH_FILE.fullmatch(other.name)
+        if match and int(match[1]) <= epoch - newest:
+            with contextlib.suppress(OSError):
+                other.unlink()
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Tensors and plain values only: a checkpoint from elsewhere can run no code."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
+    try:
+        with file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    # What torch's zip reader, its unpickler and a seek beyond the end raise.
+    except (RuntimeError, OSError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or [""])[0][:100]
+        raise CheckpointError(f"cannot read checkpoint {path}: damaged, or no checkpoint ({reason})") from error
+    for key in KEYS:
+        if not isinstance(content, dict) or key not in content:
+            raise CheckpointError(
+                f'cannot use checkpoint {path}: it has no "{key}", another program or version wrote it'
+            )
+    found: dict[str, Any] = content
+    return found
+
+
+def settings_of(content: dict[str, Any], path: Path) -> Settings:
+    """Those that the checkpoint was trained with."""
+    found = content["settings"]
+    try:
+        sections = {name: kind(**found[name]) for name, kind in SECTIONS.items()}
+        return Settings(output_dir=found["output_dir"], **sections)
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"cannot use checkpoint {path}: its settings are another version's ({error})") from error
+
+
+def check_architecture(content: dict[str, Any], path: Path, *, model: nn.Module, settings: ModelSettings) -> None:
+    """Before its weights are loaded, which would fail with a list of hundreds of names."""
+    trained = content["settings"].get("model", {})
+    for key in ARCHITECTURE:
+        if trained.get(key) != getattr(settings, key):
+            raise CheckpointError(
+                f"cannot use checkpoint {path}: another architecture, its model.{key} is {_shown(trained.get(key))}, "
+                f"the config's is {_shown(getattr(settings, key))}"
+            )
+    here = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+    there = {name: tuple(weight.shape) for name, weight in content["model"].items()}
+    for name in [*here, *there]:
+        if here.get(name) != there.get(name):
+            raise CheckpointError(
+                f"cannot use checkpoint {path}: another architecture, its weight {name} is "
+                f"{_shape(there.get(name))}, here it is {_shape(here.get(name))}"
+            )
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "missing" if shape is None else "x".join(map(str, shape))

@@ -33,6 +33,8 @@ TINY: dict[str, Any] = {
         "warmup_steps": 2,
         "log_every_n_steps": 2,
         "torch_threads": 1,
+        # Its import takes seconds where it is installed.
+        "tensorboard": False,
     },
 }
 
