@@ -117,8 +117,9 @@ def test_the_pinned_torch_and_typer_are_within_what_the_project_asks_for(root: P
     assert pins["typer"].startswith(("0.27.", "0.28."))
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [*project["dependencies"], *(name for extra in project["optional-dependencies"].values() for name in extra)]
-    named = {re.split(r"[<>=!~\[; ]", requirement, maxsplit=1)[0].lower() for requirement in asked}
-    assert named - set(pins) == set()
+    named = {re.split(r"[<>=!~; ]", requirement, maxsplit=1)[0].lower() for requirement in asked}
+    # Its own extras are named as parts of itself.
+    assert named - set(pins) == {"vtune[seg]"}
 
 
 def _prose(page: Path) -> str:
