@@ -23,8 +23,8 @@ rehearsal: $(READY)
 # the rest alone, since a test that times a training must not share the machine with another.
 WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/test_silent_supervisor.py
 APART := -n 3 tests/unit tests/packaging $(WAITING)
-WATCHED := $(filter-out %/test_devices.py %/test_devices_probe.py,$(wildcard tests/integration/worker/test_*.py))
-UNTIMED := $(addprefix tests/integration/,growth knobs pipelines report survival) $(WATCHED)
+WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
+UNTIMED := $(addprefix tests/integration/,growth knobs pipelines survival) $(WATCHED)
 ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))
 # With arguments of one's own, any part may be left without a test.
 OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
