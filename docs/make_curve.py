@@ -32,7 +32,8 @@ def main(path: Path) -> None:
         return " ".join(f"{LEFT + step * across:.1f},{HEIGHT - BELOW - value * up:.1f}" for step, value in values)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"',
+        ' font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     for tenth in range(0, 11, 2):
