@@ -22,7 +22,7 @@ rehearsal: $(READY)
 # check has run tests/docs already. What times no training runs side by side, and what starts trainings two at a time;
 # the rest alone, since a test that times a training must not share the machine with another.
 WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/test_silent_supervisor.py
-APART := -n 3 tests/unit tests/packaging $(WAITING)
+APART := -n 2 tests/unit tests/packaging $(WAITING)
 WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
 UNTIMED := $(addprefix tests/integration/,growth knobs pipelines survival) $(WATCHED)
 ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))
