@@ -21,10 +21,16 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """With a mark where the tree differs from it."""
-    asked = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
-    said = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True)
-    return said.stdout.strip() or "unknown"
+    """With a mark where the code differs from it; figures and tables that a benchmark has just written do not."""
+    version = _git("describe", "--always", "--abbrev=7")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/**/results/*")
+    is_dirty = any(not line.endswith("README.md") for line in changed.splitlines())
+    return f"{version}-dirty" if version and is_dirty else version or "unknown"
+
+
+def _git(*words: str) -> str:
+    asked = ["git", *words]
+    return subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
 
 
 def into_readme(path: Path, text: str, begin: str, end: str) -> None:

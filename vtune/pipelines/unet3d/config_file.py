@@ -146,10 +146,11 @@ def unknown_key(key: str, section: str | None, sections: Sections) -> str:
     """With the nearest spelling: here, or in the section in which it is known."""
     here = [*sections, *TOP_KEYS] if section is None else [spec.name for spec in fields(sections[section])]
     prefix = "" if section is None else f"{section}."
-    near = difflib.get_close_matches(key, here, n=1, cutoff=0.6)
-    if near:
-        return f'{prefix}{key}: unknown key, did you mean "{prefix}{near[0]}"?'
     elsewhere = {spec.name: f"{name}.{spec.name}" for name, kind in sections.items() for spec in fields(kind)}
+    near = difflib.get_close_matches(key, here, n=1, cutoff=0.6)
+    # The very name in another section is likelier than one that only looks like it in this one.
+    if near and key not in elsewhere:
+        return f'{prefix}{key}: unknown key, did you mean "{prefix}{near[0]}"?'
     near = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.6)
     if near:
         return f'{prefix}{key}: unknown key, did you mean "{elsewhere[near[0]]}"?'

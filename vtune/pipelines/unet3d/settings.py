@@ -31,6 +31,7 @@ class DataSettings:
     volume_size: tuple[int, int, int] = within((320, 320, 320), low=8)
     chunk_size: tuple[int, int, int] = within((64, 64, 64), low=8)
     faces: Literal["outer", "both"] = "outer"
+    layers: Literal["alike", "crossed"] = "alike"
     patch_size: tuple[int, int, int] = within((72, 136, 136), low=8)
     read_margin: float = within(0.2, low=0.0, high=1.0)
     foreground_probability: float = within(0.5, low=0.0, high=1.0)

@@ -101,6 +101,7 @@ def _agree(data: DataSettings, output: Path, *, kind: str, compress: bool) -> No
         "volume_size": list(data.volume_size),
         "chunk_size": list(data.chunk_size),
         "faces": data.faces,
+        "layers": data.layers,
         "format": kind,
         "compress": compress,
     }

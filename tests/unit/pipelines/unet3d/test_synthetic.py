@@ -93,6 +93,19 @@ def test_both_faces_of_a_sheet_are_the_outer_one_and_as_much_again(block: Block)
     assert 1.8 < both.label.sum() / block.label.sum() < 2.2
 
 
+def test_crossed_layers_tell_the_outer_half_of_a_sheet_from_the_inner_one(block: Block) -> None:
+    size, corner = (64, 192, 192), (0, 0, 0)
+    volume = VirtualScroll(seed=0, record=0, size=(128, 192, 192), chunk=(32, 64, 64), layers="crossed")
+    crossed = volume.read(corner, size)
+    assert np.array_equal(crossed.label, block.label), "the sheets are where they were"
+    changed = crossed.image != block.image
+    darker = crossed.image[changed].mean() - block.image[changed].mean()
+    assert darker < -15
+    # The labelled face is the outer one: what changed lies behind it.
+    assert not (changed & (block.label == 1)).sum() > 0.1 * (block.label == 1).sum()
+    assert 0.2 < changed.sum() / (block.image > 100).sum() < 0.8
+
+
 def test_reading_outside_of_a_volume_is_refused() -> None:
     with pytest.raises(ValueError, match="not within"):
         scroll().read((0, 0, 180), (8, 8, 13))

@@ -13,7 +13,7 @@ import numpy as np
 from vtune.pipelines.unet3d.data.intensity import needs_range
 from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.stored import KNOWN, StoredVolume, list_volumes
-from vtune.pipelines.unet3d.data.synthetic import Faces, VirtualScroll, scroll_name
+from vtune.pipelines.unet3d.data.synthetic import Faces, Layers, VirtualScroll, scroll_name
 from vtune.pipelines.unet3d.data.volumes import DataError, MissingPackage, Triple, triple, words
 from vtune.pipelines.unet3d.settings import DataSettings
 
@@ -35,13 +35,21 @@ class SyntheticRecord:
     size: Triple
     chunk: Triple
     faces: Faces = "outer"
+    layers: Layers = "alike"
 
     @property
     def name(self) -> str:
         return scroll_name(self.number)
 
     def open(self) -> VirtualScroll:
-        return VirtualScroll(seed=self.seed, record=self.number, size=self.size, chunk=self.chunk, faces=self.faces)
+        return VirtualScroll(
+            seed=self.seed,
+            record=self.number,
+            size=self.size,
+            chunk=self.chunk,
+            faces=self.faces,
+            layers=self.layers,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +96,14 @@ def find_records(data: DataSettings) -> list[Record]:
 
 def synthetic_records(data: DataSettings) -> list[SyntheticRecord]:
     return [
-        SyntheticRecord(number=number, seed=data.seed, size=data.volume_size, chunk=data.chunk_size, faces=data.faces)
+        SyntheticRecord(
+            number=number,
+            seed=data.seed,
+            size=data.volume_size,
+            chunk=data.chunk_size,
+            faces=data.faces,
+            layers=data.layers,
+        )
         for number in range(data.records)
     ]
 

@@ -15,9 +15,11 @@ import numpy.typing as npt
 from vtune.pipelines.unet3d.data.volumes import Block, Bytes3D, Floats, Triple, check_box, triple
 
 Hashes: TypeAlias = npt.NDArray[np.uint32]
-# Which surfaces of a sheet are labelled. A small patch shows no difference between the outer and the inner one but
-# which way the whole roll bends; a network that cannot see it can only learn both.
+# Which surfaces of a sheet are labelled.
 Faces: TypeAlias = Literal["outer", "both"]
+# Papyrus is made of two layers of strips, laid crosswise. Where a scan does not show it ("alike"), a small patch tells
+# the outer surface from the inner one only by which way the whole roll bends; where it does ("crossed"), by the sheet.
+Layers: TypeAlias = Literal["alike", "crossed"]
 
 # Spacing of two windings and thickness of a sheet in voxels, about those of a scroll scanned at 8 µm.
 PITCH_RANGE = (14.0, 24.0)
@@ -33,6 +35,8 @@ GAP_THRESHOLD = 0.38
 # Intensities of 8 bit: air between the sheets, papyrus with its fibres (longer along z) and speckles, scanner noise.
 AIR, PAPYRUS = 50.0, 150.0
 FIBRE_SPACING, FIBRE_CONTRAST = (14, 3, 3), 28.0
+# The inner layer's strips run around the roll, and are of a coarser pith: darker by so much.
+CROSSED_SPACING, CROSSED_DARKER = (3, 14, 14), 40.0
 SPECKLE_SPACING, SPECKLE_CONTRAST = (5, 5, 5), 18.0
 NOISE_DEVIATION = 16.0
 
@@ -40,7 +44,7 @@ NOISE_DEVIATION = 16.0
 SLAB_VOXELS = 2**17
 
 # Domains of the hash: one field's values say nothing about another's.
-WAVE, GAP, FIBRE, SPECKLE, NOISE = range(1, 6)
+WAVE, GAP, FIBRE, SPECKLE, NOISE, CROSSED = range(1, 7)
 
 
 def scroll_name(record: int) -> str:
@@ -54,11 +58,21 @@ class VirtualScroll:
     It keeps the chunks that it has read, as an open file does: make one, take what is needed, let it go.
     """
 
-    def __init__(self, *, seed: int, record: int, size: Triple, chunk: Triple, faces: Faces = "outer") -> None:
+    def __init__(
+        self,
+        *,
+        seed: int,
+        record: int,
+        size: Triple,
+        chunk: Triple,
+        faces: Faces = "outer",
+        layers: Layers = "alike",
+    ) -> None:
         self.name = scroll_name(record)
         self.size = size
         self._chunk = chunk
         self._faces = faces
+        self._layers = layers
         rng = np.random.default_rng([seed, record])
         self._pitch = rng.uniform(*PITCH_RANGE)
         self._thickness = rng.uniform(*THICKNESS_RANGE)
@@ -132,6 +146,10 @@ class VirtualScroll:
         label = (np.abs(from_middle - half) <= SURFACE_HALF_WIDTH) & (whole >= 0.5)
 
         papyrus = self._smooth_field(FIBRE, origin, size, FIBRE_SPACING) * np.float32(FIBRE_CONTRAST)
+        if self._layers == "crossed":
+            crossed = self._smooth_field(CROSSED, origin, size, CROSSED_SPACING) * np.float32(FIBRE_CONTRAST)
+            crossed -= np.float32(CROSSED_DARKER)
+            np.copyto(papyrus, crossed, where=outwards < 0)
         papyrus += self._smooth_field(SPECKLE, origin, size, SPECKLE_SPACING) * np.float32(SPECKLE_CONTRAST)
         papyrus += np.float32(PAPYRUS - AIR)
         image = papyrus * sheet
