@@ -28,7 +28,7 @@ from typing import Any
 
 # What all benchmarks share lies beside their folders.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from dated import commit, into_readme, machine
+from dated import commit, into_readme, keep_rows, kept_rows, machine
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="for the figures (default: results/, with the table in README.md)")
     options = parser.parse_args()
     out: Path = options.out or RESULT
-    told: dict[str, Any] = read(out)
+    told: dict[str, Any] = kept_rows(out)
     chosen = [name for name in CASES if not options.only or any(words in name for words in options.only)]
     failed = False
     if not options.table:
@@ -186,7 +186,7 @@ def main() -> int:
                 failed = failed or "error" in row
                 told["machine"], told["side_by_side"] = machine(), options.side_by_side
                 told["rows"] = {case: row if case == name else told["rows"].get(case) for case in CASES}
-                kept(out, told)
+                keep_rows(out, told)
     text = table(told)
     sys.stdout.write(text + "\n")
     if options.out is None:
@@ -247,23 +247,6 @@ def table(told: Mapping[str, Any]) -> str:
 
 def covers(row: Mapping[str, Any]) -> bool:
     return bool(row["interval"]) and row["interval"][0] <= row["true"] <= row["interval"][1]
-
-
-def read(path: Path) -> dict[str, Any]:
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return told if isinstance(told, dict) and isinstance(told.get("rows"), dict) else {"rows": {}}
-    except (OSError, ValueError):
-        return {"rows": {}}
-
-
-def kept(path: Path, told: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in told["rows"].items())
-    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in told.items() if key != "rows")
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(f'{{\n{head} "rows": {{\n{rows}\n }}\n}}\n', encoding="utf-8")
-    os.replace(beside, path)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,7 @@ to stdout and into README.md.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,7 +28,7 @@ import torch
 
 # What all benchmarks share lies beside their folders.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from dated import into_readme, machine
+from dated import commit, into_readme, keep_rows, kept_rows, machine
 
 if TYPE_CHECKING:
     from stages import Stage
@@ -144,7 +141,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="for the figures (default: results/, with the table in README.md)")
     options = parser.parse_args()
     out: Path = options.out or RESULT
-    told: dict[str, Any] = {"rows": {}} if options.quick else read(out)
+    told: dict[str, Any] = {"rows": {}} if options.quick else kept_rows(out)
     if not options.table:
         told["machine"], told["peer"] = machine(), peers()
         for key, row in rows_of(options.only, quick=options.quick):
@@ -152,7 +149,7 @@ def main() -> int:
             sys.stderr.write(f"{key}: {_spread(row.ours_ms)} ms" + (f", {ratio[0]:.2f} ×\n" if ratio else "\n"))
             told["rows"][key] = asdict(row)
             if not options.quick:
-                kept(out, told)
+                keep_rows(out, told)
     text = table(told)
     sys.stdout.write(text + "\n")
     if options.out is None and not options.quick:
@@ -179,30 +176,6 @@ def peers() -> str:
         return f"MONAI {version('monai')}"
     except PackageNotFoundError as error:
         raise SystemExit("error: this needs MONAI: pip install monai pillow 'vtune[seg]'") from error
-
-
-def read(path: Path) -> dict[str, Any]:
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return told if isinstance(told, dict) and isinstance(told.get("rows"), dict) else {"rows": {}}
-    except (OSError, ValueError):
-        return {"rows": {}}
-
-
-def kept(path: Path, told: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in told["rows"].items())
-    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in told.items() if key != "rows")
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(f'{{\n{head} "rows": {{\n{rows}\n }}\n}}\n', encoding="utf-8")
-    os.replace(beside, path)
-
-
-def commit() -> str:
-    """With a mark where the tree differs from it."""
-    asked = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
-    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
-    return said.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 from vtune.pipelines.unet3d.data.stored import list_volumes, open_image, write_image
 from vtune.pipelines.unet3d.data.tiff import Headers
 from vtune.pipelines.unet3d.data.volumes import DataError, MissingPackage
+from vtune.pipelines.unet3d.data.zarr_store import ZarrArray, zarr_written
 
 SIZE = (20, 37, 53)
 # Whole, a corner, the opposite corner, one voxel, one plane, one line, and one across most strips, tiles and chunks.
@@ -401,3 +403,12 @@ def _needs(ending: str) -> None:
         pytest.importorskip("tifffile")
     if ending == ".zarr":
         pytest.importorskip("zarr")
+
+
+def test_a_store_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    for value in (1, 2):
+        with zarr_written(tmp_path / "again.zarr", SIZE, np.dtype(np.uint8), compress=False) as put:
+            put(0, np.full(SIZE, value, np.uint8))
+        assert (ZarrArray(str(tmp_path / "again.zarr")).read((0, 0, 0), SIZE) == value).all()
+        shutil.rmtree(tmp_path / "again.zarr")

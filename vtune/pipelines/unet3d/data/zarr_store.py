@@ -30,13 +30,15 @@ FINEST_LEVEL = "0"
 CHUNK_EDGE = 64
 # Opened arrays that a process keeps, some ten kilobytes each: opening one takes longer than reading a small chunk.
 KEPT_OPEN = 256
+# Of formats 3 and 2, of an array and of a group.
+METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
 class ZarrArray:
     def __init__(self, path: str) -> None:
         self.path = path
         # By process, for what one has opened belongs to an event loop that its forks do not have.
-        self._array = _opened(path, os.getpid())
+        self._array = _opened(path, os.getpid(), _written(path))
         self.size = checked_size(path, self._array.shape)
         self.dtype = checked_type(path, self._array.dtype)
 
@@ -71,8 +73,14 @@ def zarr_written(path: Path, size: Triple, dtype: np.dtype[Any], *, compress: bo
         yield put
 
 
+def _written(path: str) -> tuple[int, ...]:
+    """Another store in the same place is another array."""
+    there = (os.path.join(path, name) for name in METADATA)
+    return tuple(os.stat(name).st_mtime_ns for name in there if os.path.exists(name))
+
+
 @lru_cache(maxsize=KEPT_OPEN)
-def _opened(path: str, process: int) -> Any:
+def _opened(path: str, process: int, written: tuple[int, ...]) -> Any:
     zarr = _package(f"reading {path}")
     try:
         found = zarr.open(path, mode="r")
