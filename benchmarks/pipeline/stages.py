@@ -24,7 +24,7 @@ from vtune.pipelines.unet3d.data.records import find_records
 from vtune.pipelines.unet3d.data.volumes import Triple
 from vtune.pipelines.unet3d.losses.overlap import soft_dice, weighted_bce
 from vtune.pipelines.unet3d.losses.skeleton import cldice, skeleton_recall
-from vtune.pipelines.unet3d.losses.surface import surface_distance
+from vtune.pipelines.unet3d.losses.surface import surface_error
 from vtune.pipelines.unet3d.losses.topology import euler_difference
 from vtune.pipelines.unet3d.losses.total import segmentation_loss
 from vtune.pipelines.unet3d.model import UNet3D
@@ -112,6 +112,7 @@ def augmentation(sizes: Sizes) -> Iterator[Stage]:
     data = settings_of(sizes)
     block = find_records(data)[0].open().read((0, 0, 0), (sizes.region,) * 3)
     image, label = torch.from_numpy(block.image).float() / 255, torch.from_numpy(block.label)
+    region = Sample(image.numpy(), label.numpy())
     for name, settings in (
         ("everything", EVERYTHING),
         ("no elastic deformation", NO_ELASTIC),
@@ -123,7 +124,7 @@ def augmentation(sizes: Sizes) -> Iterator[Stage]:
         yield Stage(
             group="augmentation",
             name=f"{sizes.patch}³ from {sizes.region}³, {name}",
-            ours=lambda settings=settings, rng=rng: augment(Sample(image, label), data.patch_size, settings, rng),
+            ours=lambda settings=settings, rng=rng: augment(region, data.patch_size, settings, rng),
             theirs=monai_side.augmentation(image, label, data.patch_size, settings),
         )
 
@@ -157,7 +158,7 @@ def losses(sizes: Sizes) -> Iterator[Stage]:
         yield stage("Dice", soft_dice, "dice")
         yield stage("Dice and weighted cross-entropy", _dice_and_bce, "dice and cross-entropy")
         yield stage("clDice", lambda x, y: cldice(x, y, iterations=ITERATIONS), "cldice")
-        yield stage("surface distance, Hausdorff", surface_distance, "hausdorff")
+        yield stage("surface distance, Hausdorff", surface_error, "hausdorff")
         yield stage("morphological skeleton", lambda x, y: skeleton_recall(x, y, iterations=ITERATIONS), None)
         yield stage("topology", euler_difference, None)
         yield stage("all that both have", _total(THEIRS_TOO, byte_label), "all", bar=2.0)

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from vtune.pipelines.unet3d.data.patches import EpochWindow, Patch, ScrollPatches
-from vtune.pipelines.unet3d.data.records import check_records, find_records
+from vtune.pipelines.unet3d.data.records import checked_records, find_records
 from vtune.pipelines.unet3d.settings import AugmentationSettings, DataSettings
 from vtune.pipelines.unet3d.write_volumes import write_volumes
 
@@ -80,8 +80,7 @@ def test_the_stream_is_the_same_from_every_format_in_forked_workers(
     pytest.importorskip(package)
     write_volumes(DATA, tmp_path, kind=kind, compress=kind != "npy")
     data = replace(DATA, images=str(tmp_path / "images"), labels=str(tmp_path / "labels"))
-    records = find_records(data)
-    check_records(records, data)
+    checked_records(data)
     assert hashes(data, workers=0) == expected
     assert hashes(data, workers=2) == expected
 

@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from vtune.pipelines.unet3d.data.patches import EpochWindow, ScrollPatches
-from vtune.pipelines.unet3d.data.records import check_records, find_records
+from vtune.pipelines.unet3d.data.records import checked_records
 from vtune.pipelines.unet3d.settings import AugmentationSettings, DataSettings
 
 WORKERS = 4
@@ -46,8 +46,7 @@ def test_four_workers_on_two_gigabytes_keep_under_300_mb_each(tmp_path: Path) ->
     sparse_npy(tmp_path / "labels" / "scan.npy")
     # The big job's patches: 72 × 136 × 136.
     data = DataSettings(images=str(tmp_path / "images"), labels=str(tmp_path / "labels"), foreground_probability=0.5)
-    records = find_records(data)
-    check_records(records, data)
+    records, _ = checked_records(data)
     everything = AugmentationSettings(spatial_probability=1.0, intensity_probability=1.0)
     loader = DataLoader(
         ScrollPatches(records, data, everything),

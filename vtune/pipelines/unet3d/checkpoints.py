@@ -5,45 +5,43 @@ import os
 import pickle
 import re
 import shutil
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
+from vtune.pipelines.unet3d.partial import clear_partials, whole_or_absent
 from vtune.pipelines.unet3d.settings import SECTIONS, ModelSettings, Settings
 
 # Of the model's settings, those on which the weights' names and shapes depend.
 ARCHITECTURE = ("filters", "max_filters", "depth", "deep_supervision")
 
-# What TrainingState.content holds.
-KEYS = (
-    "epoch", "step", "steps_done", "is_validated", "is_epoch_done", "best_dice", "best_epoch", "model", "averaged",
-    "optimizer", "scaler", "progress", "random", "settings",
-)  # fmt: skip
-
-PARTIAL = ".partial"
 EPOCH_FILE = re.compile(r"epoch_(\d+)\.pt")
+OURS = re.compile(rf"last\.pt|best\.pt|{EPOCH_FILE.pattern}")
 
 
 class CheckpointError(Exception):
     """The folder or a file in it cannot be written, read or used; one sentence that says which and why."""
 
 
-def prepare_folder(folder: Path, *, bytes_needed: int) -> None:
-    """Creates the folder and proves that the checkpoints will fit: not after an epoch of work, but now."""
+def prepare_folder(folder: Path, *, bytes_needed: int, replaces: bool) -> None:
+    """Creates the folder and proves that the checkpoints will fit: not after an epoch of work, but now.
+
+    `replaces`: those that are there, of the training that goes on; an earlier run's will be kept.
+    """
     probe = folder / f".writable.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
         # Left by a run that was killed while it wrote.
-        for partial in folder.glob(f"*.pt{PARTIAL}"):
-            partial.unlink()
+        clear_partials(folder)
         free = shutil.disk_usage(folder).free
-        # An earlier run's files are replaced one by one.
-        free += sum(size for size in _sizes(folder))
+        if replaces:
+            free += sum({status.st_ino: status.st_size for status in map(Path.stat, _ours(folder))}.values())
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoints to {folder}: {error.strerror}") from error
     if free < bytes_needed:
@@ -52,14 +50,30 @@ def prepare_folder(folder: Path, *, bytes_needed: int) -> None:
         )
 
 
-def _sizes(folder: Path) -> Iterator[int]:
-    """Of the files that this training writes, each once: some are links to others."""
-    seen: set[int] = set()
-    for path in folder.glob("*.pt"):
-        status = path.stat()
-        if status.st_ino not in seen and (path.name in ("last.pt", "best.pt") or EPOCH_FILE.fullmatch(path.name)):
-            seen.add(status.st_ino)
-            yield status.st_size
+def set_aside(folder: Path, *, copies: bool) -> Path | None:
+    """An earlier run's checkpoints are its user's, who perhaps only forgot --resume: moved to the first free number. As
+    copies, where the training goes back to one of them."""
+    earlier = _ours(folder)
+    if not earlier:
+        return None
+    number = 1
+    while (kept := folder / f"earlier-{number}").exists():
+        number += 1
+    try:
+        kept.mkdir()
+        for path in earlier:
+            if copies:
+                keep_copy(path, kept / path.name)
+            else:
+                path.rename(kept / path.name)
+    except OSError as error:
+        raise CheckpointError(f"cannot keep an earlier run's checkpoints as {kept}: {error.strerror}") from error
+    return kept
+
+
+def _ours(folder: Path) -> list[Path]:
+    """The files that this training writes; some are second names of others."""
+    return [path for path in folder.glob("*.pt") if OURS.fullmatch(path.name)]
 
 
 def expected_bytes(model: nn.Module, *, kept_beside: int = 0, averaged: bool = False) -> int:
@@ -70,39 +84,27 @@ def expected_bytes(model: nn.Module, *, kept_beside: int = 0, averaged: bool = F
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Writes beside the target, then renames: a run killed at any moment leaves the old checkpoint or the new one."""
-    partial = path.with_name(path.name + PARTIAL)
+    """A run killed at any moment leaves the old checkpoint or the new one."""
     try:
-        with partial.open("wb") as file:
+        with whole_or_absent(path) as partial, partial.open("wb") as file:
             torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
     except (OSError, RuntimeError) as error:
         # torch's zip writer reports a full disk as a RuntimeError of several lines.
         reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
         raise CheckpointError(f"cannot write checkpoint {path}: {reason}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
 
 
 def keep_copy(path: Path, copy: Path) -> None:
     """A second name for the same bytes where the file system has such, which costs nothing; else a copy. The next
     checkpoint takes the first name, and leaves this file as it is."""
-    partial = copy.with_name(copy.name + PARTIAL)
     try:
-        try:
-            os.link(path, partial)
-        except OSError:
-            shutil.copyfile(path, partial)
-        partial.replace(copy)
+        with whole_or_absent(copy) as partial:
+            try:
+                os.link(path, partial)
+            except OSError:
+                shutil.copyfile(path, partial)
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoint {copy}: {error.strerror}") from error
-    finally:
-        # Where both already are the same file, a rename does nothing and leaves both names.
-        with contextlib.suppress(OSError):
-            partial.unlink()
 
 
 def keep_epoch(path: Path, *, epoch: int, newest: int) -> None:
@@ -115,7 +117,20 @@ def keep_epoch(path: Path, *, epoch: int, newest: int) -> None:
                 other.unlink()
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
+class Content(dict[str, Any]):
+    """Of a checkpoint: what it does not have cannot be used, and it says so itself to whoever asks."""
+
+    def __init__(self, path: Path, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._path = path
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise CheckpointError(
+            f'cannot use checkpoint {self._path}: it has no "{key}", another program or version wrote it'
+        )
+
+
+def load_checkpoint(path: Path) -> Content:
     """Tensors and plain values only: a checkpoint from elsewhere can run no code."""
     try:
         file = path.open("rb")
@@ -126,15 +141,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             content = torch.load(file, map_location="cpu", weights_only=True)
     # What torch's zip reader, its unpickler and a seek beyond the end raise.
     except (RuntimeError, OSError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
-        reason = (str(error).splitlines() or [""])[0][:100]
+        reason = textwrap.shorten((str(error).splitlines() or [""])[0], 120, placeholder=" …")
         raise CheckpointError(f"cannot read checkpoint {path}: damaged, or no checkpoint ({reason})") from error
-    for key in KEYS:
-        if not isinstance(content, dict) or key not in content:
-            raise CheckpointError(
-                f'cannot use checkpoint {path}: it has no "{key}", another program or version wrote it'
-            )
-    found: dict[str, Any] = content
-    return found
+    return Content(path, content if isinstance(content, dict) else {})
 
 
 def settings_of(content: dict[str, Any], path: Path) -> Settings:

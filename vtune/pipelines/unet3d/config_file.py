@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import yaml
 
-# Keys beside the sections.
 TOP_KEYS = ("output_dir",)
 
 T = TypeVar("T")

@@ -16,6 +16,9 @@ from vtune.pipelines.unet3d.data.volumes import Triple
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
+# A voxel is a surface where the network says so with at least this probability.
+THRESHOLD = 0.5
+
 # Standard deviation of the weights, of the window's edge. A window sees nothing beyond its own border, so that what it
 # says there counts little: 0.03 % of its middle.
 DEVIATION = 1 / 8

@@ -1,10 +1,8 @@
 """Mixed precision: what forward is computed in, and the scaling that float16's small gradients need."""
 
-from typing import Literal, TypeAlias
-
 import torch
 
-Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
+from vtune.pipelines.unet3d.settings import Precision
 
 # torch starts at 2^16 and halves at every overflow. Gradients that overflow float16 at this scale as well are broken,
 # and the training would leave out its steps for ever without a word.

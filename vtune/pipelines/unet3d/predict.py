@@ -23,13 +23,14 @@ from vtune.pipelines.unet3d.checkpoints import CheckpointError, check_architectu
 from vtune.pipelines.unet3d.data.intensity import needs_range
 from vtune.pipelines.unet3d.data.stored import ending_of, open_image, write_image
 from vtune.pipelines.unet3d.data.volumes import DataError
-from vtune.pipelines.unet3d.inference import WindowError, probability_slabs
+from vtune.pipelines.unet3d.failures import tell, words_for
+from vtune.pipelines.unet3d.inference import THRESHOLD, WindowError, probability_slabs
+from vtune.pipelines.unet3d.journal import to_nowhere
 from vtune.pipelines.unet3d.model import UNet3D
 from vtune.pipelines.unet3d.precision import why_not
 from vtune.pipelines.unet3d.segmenter import segmenter
 from vtune.pipelines.unet3d.settings import Settings
 from vtune.pipelines.unet3d.stopping import StopRequest
-from vtune.pipelines.unet3d.validate import THRESHOLD
 
 OUTPUTS = (".npy", ".tif", ".tiff", ".zarr")
 
@@ -43,15 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if ending_of(chosen.output) not in OUTPUTS:
         parser.error(f"--output {chosen.output}: expected one of {', '.join(OUTPUTS)}")
-    if os.path.realpath(chosen.output) == os.path.realpath(chosen.image):
+    output, image = (Path(os.path.realpath(path)) for path in (chosen.output, chosen.image))
+    if output == image:
         parser.error(f"--output {chosen.output}: is the image itself")
+    if image in output.parents:
+        parser.error(f"--output {chosen.output}: lies within the image, among its slices or chunks")
+    if output in image.parents:
+        parser.error(f"--output {chosen.output}: holds the image, and would take its place")
     try:
         predict(chosen.checkpoint, chosen.image, chosen.output, as_probability=chosen.probability)
-    except DataError as error:
-        sys.stderr.write(f"error: {error.reason}\n")
-        return 1
-    except CheckpointError as error:
-        sys.stderr.write(f"error: {error}\n")
+    except (DataError, CheckpointError) as error:
+        tell(words_for(error) or "")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("stopped by Ctrl-C\n")
@@ -93,6 +96,7 @@ def predict(checkpoint: Path, image_path: Path, output: Path, *, as_probability:
         overlap=settings.validation.overlap,
         batch_size=settings.validation.batch_size,
     )
+    was_there = ", in the place of what was there" if output.exists() else ""
     written_type = np.dtype(np.float32 if as_probability else np.uint8)
     surface = 0
     try:
@@ -102,12 +106,20 @@ def predict(checkpoint: Path, image_path: Path, output: Path, *, as_probability:
                 surface += int(np.count_nonzero(found))
                 put(z, slab if as_probability else found.astype(np.uint8))
                 done = z + len(slab)
-                sys.stdout.write(f"{done}/{image.size[0]} planes, {time.perf_counter() - began:.0f} s\n")
-                sys.stdout.flush()
+                say(f"{done}/{image.size[0]} planes, {time.perf_counter() - began:.0f} s")
     except WindowError as error:
         raise DataError(f"{image_path}: cannot be segmented: {error}") from error
     share = surface / np.prod(image.size, dtype=np.float64)
-    sys.stdout.write(f"{output}: {share:.1%} surface\n")
+    say(f"{output}: {share:.1%} surface{was_there}")
+
+
+def say(line: str) -> None:
+    """To whoever listens: a reader that has left, as `| head` does, costs no volume."""
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError:
+        to_nowhere(sys.stdout)
 
 
 def load_model(checkpoint: Path, device: torch.device) -> tuple[UNet3D, Settings]:

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,15 +112,6 @@ def joined() -> Iterator[Ranks]:
             # The model's wrapper holds the group as well.
             gc.collect()
             distributed.destroy_process_group()
-
-
-def lost_peer(error: RuntimeError) -> str | None:
-    """The words for an error that only says that another rank is gone; None for any other."""
-    text = (str(error).splitlines() or [""])[0]
-    gone = re.search(r"Connection \w+ by peer", text)
-    if gone is not None:
-        return f"another rank has ended ({gone[0]})"
-    return f"another rank has ended ({text[:200]})" if isinstance(error, distributed.DistBackendError) else None
 
 
 def exchanging(network: nn.Module, *, now: bool) -> contextlib.AbstractContextManager[None]:

@@ -16,7 +16,7 @@ def learning_rate(steps_done: int, training: TrainingSettings) -> float:
     return training.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def has_surface(step: int, training: TrainingSettings) -> bool:
+def measures_surface(step: int, training: TrainingSettings) -> bool:
     """Whether a step of an epoch, counted from 0, has the surface distance in its loss. The first one has: what breaks
     or needs most memory should do so at once."""
     return step % training.surface_distance_interval == 0
@@ -32,4 +32,4 @@ class SurfaceSamples:
     def __call__(self, number: int) -> bool:
         samples_per_step = self.training.accumulate_steps * self.training.train_batch_size * self.ranks
         step = number // samples_per_step % self.training.train_iterations_per_epoch
-        return has_surface(step, self.training)
+        return measures_surface(step, self.training)

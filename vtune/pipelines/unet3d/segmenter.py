@@ -10,7 +10,8 @@ from torch import Tensor
 from vtune.pipelines.unet3d.data.intensity import standardize, to_unit
 from vtune.pipelines.unet3d.inference import Segment
 from vtune.pipelines.unet3d.model import UNet3D
-from vtune.pipelines.unet3d.precision import Precision, autocast
+from vtune.pipelines.unet3d.precision import autocast
+from vtune.pipelines.unet3d.settings import Precision
 
 
 def segmenter(

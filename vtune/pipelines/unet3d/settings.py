@@ -6,7 +6,7 @@ Standard library and PyYAML only: a config can be checked without loading PyTorc
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from vtune.pipelines.unet3d.config_file import (
     TOP_KEYS,
@@ -19,6 +19,13 @@ from vtune.pipelines.unet3d.config_file import (
     within,
 )
 
+# Which surfaces of a synthetic sheet are labelled.
+Faces: TypeAlias = Literal["outer", "both"]
+# Papyrus is made of two layers of strips, laid crosswise. Where a scan does not show it ("alike"), a small patch tells
+# the outer surface from the inner one only by which way the whole roll bends; where it does ("crossed"), by the sheet.
+Layers: TypeAlias = Literal["alike", "crossed"]
+Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
+
 # The section of another program that may share this file. It is not ours to read or to judge.
 FOREIGN_SECTION = "vtune"
 
@@ -30,8 +37,8 @@ class DataSettings:
     patches_per_record: int = within(5, low=1)
     volume_size: tuple[int, int, int] = within((320, 320, 320), low=8)
     chunk_size: tuple[int, int, int] = within((64, 64, 64), low=8)
-    faces: Literal["outer", "both"] = "outer"
-    layers: Literal["alike", "crossed"] = "alike"
+    faces: Faces = "outer"
+    layers: Layers = "alike"
     patch_size: tuple[int, int, int] = within((72, 136, 136), low=8)
     read_margin: float = within(0.2, low=0.0, high=1.0)
     foreground_probability: float = within(0.5, low=0.0, high=1.0)
@@ -87,7 +94,7 @@ class LossSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    seed: int = within(0, low=0)
+    seed: int = within(0, low=0, high=2**63 - 1)  # PyTorch takes no larger one
     workers: int = within(1, low=0)
     worker_start: Literal["spawn", "fork"] = "spawn"
     train_batch_size: int = within(1, low=1)
@@ -101,7 +108,7 @@ class TrainingSettings:
     gradient_clip: float | None = within(None, low=0.0)
     log_every_n_steps: int = within(10, low=1)
     torch_threads: int | None = within(None, low=1)
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    precision: Precision = "fp32"
     ema_decay: float | None = within(None, low=0.0, high=1.0)
     checkpoint_every_n_steps: int | None = within(None, low=1)
     keep_checkpoints: int = within(0, low=0)

@@ -7,48 +7,56 @@
 Exit codes: 0 done · 1 the training failed · 2 the config is wrong · 130 Ctrl-C · 143 SIGTERM, after a checkpoint.
 """
 
+# what Ctrl-C does is settled before the imports that take seconds
+
 import argparse
-import dataclasses
+import contextlib
 import functools
-import hashlib
 import math
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from vtune.pipelines.unet3d.stopping import (
+    StopRequest,
+    batches_of,
+    ctrl_c_words,
+    end_quietly_at_ctrl_c,
+    outlast_first_sigterm,
+    saved_words,
+    unwind_at_ctrl_c,
+)
+
+if __name__ == "__main__":
+    end_quietly_at_ctrl_c()
+
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from vtune.pipelines.unet3d.alone import alone_in
 from vtune.pipelines.unet3d.averaging import Averaged
-from vtune.pipelines.unet3d.checkpoints import CheckpointError, expected_bytes, prepare_folder
+from vtune.pipelines.unet3d.checkpoints import expected_bytes, prepare_folder
 from vtune.pipelines.unet3d.config_file import SettingsError
+from vtune.pipelines.unet3d.curves import Metrics
 from vtune.pipelines.unet3d.data.patches import EpochWindow, Patch, ScrollPatches
-from vtune.pipelines.unet3d.data.records import Record, check_records, find_records, split_records
-from vtune.pipelines.unet3d.data.volumes import DataError
-from vtune.pipelines.unet3d.journal import JournalError, Metrics, Progress, log, start_logging
-from vtune.pipelines.unet3d.losses.surface import DistanceInWorker
+from vtune.pipelines.unet3d.data.records import Record, Split, open_records
+from vtune.pipelines.unet3d.distance import DistanceInWorker, lock_of_run
+from vtune.pipelines.unet3d.failures import TrainingError, lost_worker, tell, words_for
+from vtune.pipelines.unet3d.journal import Progress, log, start_logging
 from vtune.pipelines.unet3d.losses.total import segmentation_loss
 from vtune.pipelines.unet3d.model import UNet3D
 from vtune.pipelines.unet3d.precision import LEAST_SCALE, autocast, gradient_scaler, why_not
-from vtune.pipelines.unet3d.ranks import FailedElsewhere, RankError, Ranks, exchanging, joined, lost_peer
-from vtune.pipelines.unet3d.schedule import SurfaceSamples, has_surface, learning_rate
+from vtune.pipelines.unet3d.randomness import seed_everything
+from vtune.pipelines.unet3d.ranks import FailedElsewhere, Ranks, exchanging, joined
+from vtune.pipelines.unet3d.resuming import Resume, checkpoint_to_resume, go_on_from, keep_earlier, what_is_here
+from vtune.pipelines.unet3d.schedule import SurfaceSamples, learning_rate, measures_surface
 from vtune.pipelines.unet3d.settings import Settings, load_settings
-from vtune.pipelines.unet3d.state import (
-    Resume,
-    TrainingState,
-    checkpoint_to_resume,
-    go_on_from,
-    keep_copies,
-    save,
-    seed_everything,
-)
-from vtune.pipelines.unet3d.stopping import StopRequest, outlast_first_sigterm
+from vtune.pipelines.unet3d.state import TrainingState, keep_copies, save
 from vtune.pipelines.unet3d.validate import validate
 
 # Constants of this code rather than keys of its config, as in the training that this one stands for: there, a worker
@@ -56,10 +64,6 @@ from vtune.pipelines.unet3d.validate import validate
 # a loader that rarely runs ahead of the network and starts anew each epoch.
 PREFETCH_FACTOR = 1
 PERSISTENT_WORKERS = False
-
-
-class TrainingError(Exception):
-    """The training cannot go on; one sentence that says why."""
 
 
 def main(arguments: list[str] | None = None, *, stop: StopRequest | None = None) -> int:
@@ -77,38 +81,31 @@ def main(arguments: list[str] | None = None, *, stop: StopRequest | None = None)
         if os.environ.get("RANK", "0") == "0":
             tell(str(error))
         return 2
-    except DataError as error:
-        tell(error.reason)
-        return 1
-    except (CheckpointError, JournalError, RankError, TrainingError) as error:
-        tell(str(error))
-        return 1
     except FailedElsewhere:
         return 1
-    except RuntimeError as error:
-        words = lost_peer(error)
+    except KeyboardInterrupt as pressed:
+        # Each rank gets it; once is enough here as well.
+        if os.environ.get("RANK", "0") == "0":
+            sys.stderr.write(str(pressed) or ctrl_c_words(None))
+        return 130
+    except Exception as error:
+        words = words_for(error)
         if words is None:
             raise
         tell(words)
         return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped by Ctrl-C\n")
-        return 130
     return 0
-
-
-def tell(problems: str) -> None:
-    for line in problems.splitlines():
-        sys.stderr.write(f"error: {line}\n")
 
 
 def train(settings: Settings, *, resume: Resume, stop: StopRequest) -> None:
     if settings.training.torch_threads is not None:
         torch.set_num_threads(settings.training.torch_threads)
-    with joined() as ranks:
+    with joined() as ranks, contextlib.ExitStack() as held:
         unusable = why_not(settings.training.precision, ranks.device)
         if unusable is not None:
             raise TrainingError(unusable)
+        alone = alone_in(Path(settings.output_dir))
+        ranks.agree(lambda: held.enter_context(alone) if ranks.is_first else None)
         train_on(ranks, settings, resume=resume, stop=stop)
 
 
@@ -129,15 +126,20 @@ def train_on(ranks: Ranks, settings: Settings, *, resume: Resume, stop: StopRequ
     output_dir = Path(settings.output_dir)
     checkpoint, logs = output_dir / "checkpoints" / "last.pt", output_dir / "logs"
     has_best = settings.data.validation_records > 0 or settings.data.split_file is not None
+    source = ranks.by_first(lambda: checkpoint_to_resume(resume, checkpoint))
     bytes_needed = expected_bytes(
         model, kept_beside=training.keep_checkpoints + has_best, averaged=state.averaged is not None
     )
-    ranks.by_first(lambda: prepare_folder(checkpoint.parent, bytes_needed=bytes_needed))
+    ranks.by_first(lambda: prepare_folder(checkpoint.parent, bytes_needed=bytes_needed, replaces=source == checkpoint))
     ranks.agree(lambda: start_logging(logs / "train.log", is_first=ranks.is_first))
-    source = ranks.by_first(lambda: checkpoint_to_resume(resume, checkpoint))
+    if source is None and resume:
+        log.info("Nothing to resume: there is no %s yet", checkpoint)
     if source is not None:
         ranks.agree(lambda: go_on_from(source, state, settings=settings, ranks=ranks))
-    records, validation_records = ranks.by_first(lambda: open_data(settings, source))
+    records, validation_records = ranks.by_first(
+        lambda: open_records(settings.data, settings.output_dir, earlier=state.split)
+    )
+    state.split = Split(*([record.name for record in part] for part in (records, validation_records)))
 
     # An epoch is a number of optimizer steps, not a pass over the data: a larger batch sees more samples an epoch.
     steps = training.train_iterations_per_epoch
@@ -153,12 +155,13 @@ def train_on(ranks: Ranks, settings: Settings, *, resume: Resume, stop: StopRequ
         training.workers, f", {ranks.count} ranks" if ranks.count > 1 else "",
     )  # fmt: skip
 
-    # With another run's checkpoint, this folder's metrics are not what goes on.
-    is_new = resume is False or (source is not None and source.resolve().parent != checkpoint.resolve().parent)
+    earlier = what_is_here(source, checkpoint)
+    ranks.by_first(lambda: keep_earlier(checkpoint.parent, earlier))
     new_metrics = functools.partial(
         Metrics,
         logs,
-        resumed_after=None if is_new else state.steps_done,
+        earlier=earlier,
+        resumed_after=state.steps_done,
         # Of the epoch before, when none of this one's steps is done.
         is_validated=state.is_validated or state.step == 0,
         tensorboard=training.tensorboard,
@@ -166,6 +169,8 @@ def train_on(ranks: Ranks, settings: Settings, *, resume: Resume, stop: StopRequ
     metrics = ranks.agree(lambda: new_metrics() if ranks.is_first else None)
     save_now = functools.partial(save, checkpoint, state, settings=settings, ranks=ranks)
     keep_now = functools.partial(keep_copies, checkpoint, state, newest=training.keep_checkpoints)
+    if source == checkpoint:
+        state.last_saved = state.place
     if source == checkpoint and state.is_epoch_done:
         # A kill may have come between this checkpoint and its copies.
         ranks.by_first(keep_now)
@@ -195,54 +200,35 @@ def train_on(ranks: Ranks, settings: Settings, *, resume: Resume, stop: StopRequ
             log.info("Epoch %d/%d done, checkpoint %s", epoch, training.max_epochs, checkpoint)
             if not is_last and ranks.any(stop.asked):
                 leave(state)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(ctrl_c_words(state.last_saved)) from None
     except RuntimeError as error:
-        # Workers that a SIGTERM to all processes has met while they were starting: the checkpoint is hardly older.
-        if not stop.asked or "DataLoader worker" not in str(error):
+        # A SIGTERM to all processes that has met a worker while it was starting, or a second one.
+        if not stop.asked or lost_worker(error) is None:
             raise
         # PyTorch would raise the next one's end in the midst of the way out.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # PyTorch raises this one's at any line, and saving takes all ranks.
+        if state.is_whole and ranks.count == 1:
+            save_now()
+        if state.place != state.last_saved:
+            words = saved_words(state.last_saved)
+            raise TrainingError(f"stopped by SIGTERM, and a loader worker as well; {words}") from None
         leave(state)
     finally:
         if metrics is not None:
             metrics.close()
 
 
-def open_data(settings: Settings, source: Path | None) -> tuple[list[Record], list[Record]]:
-    """To train on, and to validate on; what is wrong with them is found here as far as headers can tell."""
-    data = settings.data
-    if source is not None and data.split_file is None:
-        # As the checkpoint's run had it. With a file more in the folder, a new split would put records that were
-        # trained on among those that judge.
-        earlier = source.resolve().parents[1] / "split.json"
-        data = dataclasses.replace(data, split_file=str(earlier) if earlier.exists() else None)
-    records = find_records(data)
-    check_records(records, data)
-    return split_records(records, data, settings.output_dir)
-
-
 def make_loader(
-    settings: Settings,
-    window: EpochWindow,
-    device: torch.device,
-    records: list[Record] | None = None,
-    *,
-    ranks: int = 1,
+    settings: Settings, window: EpochWindow, device: torch.device, records: list[Record], *, ranks: int
 ) -> DataLoader[Patch]:
-    """Of all the config's records, unless some are given."""
     workers = settings.training.workers
     distance_to = None
     if settings.loss.surface_place == "worker" and settings.loss.surface_weight > 0:
-        # One lock for all workers of all ranks on this machine, and for no other training's.
-        output = hashlib.sha256(os.path.abspath(settings.output_dir).encode()).hexdigest()[:16]
-        distance_to = DistanceInWorker(Path(tempfile.gettempdir(), f"unet3d-{os.getuid()}-{output}.lock"))
+        distance_to = DistanceInWorker(lock_of_run(settings.output_dir), SurfaceSamples(settings.training, ranks))
     return DataLoader(
-        ScrollPatches(
-            find_records(settings.data) if records is None else records,
-            settings.data,
-            settings.augmentation,
-            distance_to=distance_to,
-            distance_when=SurfaceSamples(settings.training, ranks),
-        ),
+        ScrollPatches(records, settings.data, settings.augmentation, distance_to=distance_to),
         sampler=window,
         batch_size=settings.training.train_batch_size,
         num_workers=workers,
@@ -278,8 +264,8 @@ def train_epoch(
     if state.step == 0:
         state.progress.restart()
 
-    for batch in loader:
-        with_surface = has_surface(state.step, training)
+    for batch in batches_of(loader):
+        with_surface = measures_surface(state.step, training)
         is_last = len(micro_batches) + 1 == training.accumulate_steps
         with exchanging(network, now=is_last):
             terms = forward(network, batch, settings, ranks.device, with_surface=with_surface)
@@ -292,9 +278,9 @@ def train_epoch(
         scaler.unscale_(optimizer)
         clip = math.inf if training.gradient_clip is None else training.gradient_clip
         norm = torch.nn.utils.clip_grad_norm_(state.model.parameters(), clip)
-        # The one place a step where the host waits for the device: some milliseconds, and a NaN is found in the
-        # step that made it, before it reaches the weights.
-        losses, gradient_norm, is_stopping = agreed(micro_batches, norm, is_stopping=stop.asked, ranks=ranks)
+        # Here the host waits for the device: some milliseconds, and a NaN is found in the step that made it, before it
+        # reaches the weights.
+        losses, gradient_norm, is_stopping = step_means(micro_batches, norm, is_stopping=stop.asked, ranks=ranks)
         if not math.isfinite(losses["total"]):
             bad = [not math.isfinite(terms["total"].item()) for terms in micro_batches]
             guilty = [origin for origin, is_bad in zip(origins, bad, strict=True) if is_bad]
@@ -304,6 +290,7 @@ def train_epoch(
         if not math.isfinite(gradient_norm) and (not scaler.is_enabled() or scale < LEAST_SCALE):
             fail(f"the gradients' norm is {gradient_norm}", origins, state=state, records=records, ranks=ranks)
 
+        state.is_whole = False
         rate = learning_rate(state.steps_done, training)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -323,6 +310,7 @@ def train_epoch(
             if scaler.is_enabled():
                 values["scale"] = scale
             metrics.step(state.steps_done, epoch=state.epoch, learning_rate=rate, values=values)
+        state.is_whole = True
 
         is_over = state.step == training.train_iterations_per_epoch
         if state.step % training.log_every_n_steps == 0 or is_over:
@@ -343,11 +331,10 @@ def forward(
     distance = batch.distance.to(device, non_blocking=True) if batch.distance.numel() and with_surface else None
     with autocast(settings.training.precision, device):
         outputs = network(image)
-    logits = [output.float() for output in outputs]
-    return segmentation_loss(logits, label, settings.loss, with_surface=with_surface, label_distance=distance)
+    return segmentation_loss(outputs, label, settings.loss, with_surface=with_surface, label_distance=distance)
 
 
-def agreed(
+def step_means(
     micro_batches: list[dict[str, Tensor]], gradient_norm: Tensor, *, is_stopping: bool, ranks: Ranks
 ) -> tuple[dict[str, float], float, bool]:
     """Means over one step's micro-batches and over the ranks, in one transfer from the device."""
@@ -398,6 +385,7 @@ def leave(state: TrainingState) -> NoReturn:
 
 
 if __name__ == "__main__":
+    unwind_at_ctrl_c()
     request = StopRequest()
     signal.signal(signal.SIGTERM, request.on_signal)
     sys.exit(main(stop=request))

@@ -9,17 +9,14 @@ from torch import Tensor
 
 from vtune.pipelines.unet3d.data.records import Record
 from vtune.pipelines.unet3d.data.volumes import IGNORE, SURFACE, DataError
-from vtune.pipelines.unet3d.inference import Segment, WindowError, probability_slabs
-from vtune.pipelines.unet3d.metrics import cldice, dice, surface_dice
+from vtune.pipelines.unet3d.inference import THRESHOLD, Segment, probability_slabs
+from vtune.pipelines.unet3d.metrics import Comparison
 from vtune.pipelines.unet3d.model import UNet3D
-from vtune.pipelines.unet3d.ranks import Ranks
+from vtune.pipelines.unet3d.ranks import FailedElsewhere, Ranks
 from vtune.pipelines.unet3d.segmenter import segmenter
 from vtune.pipelines.unet3d.settings import Settings
 
 Scores: TypeAlias = dict[str, float]
-
-# A voxel is a surface where the network says so with at least this probability.
-THRESHOLD = 0.5
 
 
 class Stopped(Exception):
@@ -47,7 +44,7 @@ def validate(
             raise Stopped
         return segment(windows)
 
-    def share() -> dict[int, Scores] | None:
+    def share() -> dict[int, Scores | None] | None:
         try:
             own = range(ranks.rank, len(records), ranks.count)
             return {number: score(records[number], interruptible, settings) for number in own}
@@ -55,25 +52,33 @@ def validate(
             return None
 
     shares = ranks.gather(ranks.agree(share))
-    found: dict[int, Scores] = {}
+    found: dict[int, Scores | None] = {}
     for scores in shares:
         if scores is None:
             return None
         found |= scores
-    by_name = {records[number].name: found[number] for number in sorted(found)}
     # In the order of the records: a sum of floats depends on it.
-    means = {name: sum(scores[name] for scores in by_name.values()) / len(by_name) for name in found[0]}
+    by_name = {records[number].name: scores for number, scores in sorted(found.items()) if scores is not None}
+    if not by_name:
+        if not ranks.is_first:
+            raise FailedElsewhere
+        raise DataError(f"{', '.join(record.name for record in records)}: no voxel of the records that judge is known")
+    names = next(iter(by_name.values()))
+    means = {name: sum(scores[name] for scores in by_name.values()) / len(by_name) for name in names}
     return Validation(means, by_name)
 
 
-def score(record: Record, segment: Segment, settings: Settings) -> Scores:
+def score(record: Record, segment: Segment, settings: Settings) -> Scores | None:
+    """None where nobody knows any voxel. Of the volume only the planes between reading and judging are held: it may be
+    larger than memory."""
     volume = record.open()
-    label = np.empty(volume.size, np.uint8)
-    predicted = np.empty(volume.size, np.bool_)
+    comparison = Comparison(tolerance_voxels=settings.validation.surface_tolerance)
+    waiting = np.empty((0, *volume.size[1:]), np.uint8)
 
     def read(first: int, stop: int) -> npt.NDArray[Any]:
+        nonlocal waiting
         block = volume.read((first, 0, 0), (stop - first, *volume.size[1:]))
-        label[first:stop] = block.label
+        waiting = np.concatenate([waiting, block.label])
         return block.image
 
     slabs = probability_slabs(
@@ -84,15 +89,10 @@ def score(record: Record, segment: Segment, settings: Settings) -> Scores:
         overlap=settings.validation.overlap,
         batch_size=settings.validation.batch_size,
     )
-    try:
-        for z, slab in slabs:
-            predicted[z : z + len(slab)] = slab >= THRESHOLD
-    except WindowError as error:
-        raise DataError(f"{record.name}: cannot be validated: {error}") from error
-    true, valid = label == SURFACE, label != IGNORE
-    known = None if valid.all() else valid
-    return {
-        "dice": float(dice(predicted, true, known)),
-        "surface_dice": float(surface_dice(predicted, true, settings.validation.surface_tolerance, known)),
-        "cldice": float(cldice(predicted, true, known)),
-    }
+    is_known = False
+    for _, slab in slabs:
+        label, waiting = waiting[: len(slab)], waiting[len(slab) :]
+        known = label != IGNORE
+        is_known |= bool(known.any())
+        comparison.add(slab >= THRESHOLD, label == SURFACE, known)
+    return comparison.scores() if is_known else None

@@ -19,10 +19,11 @@ import numpy as np
 import yaml
 
 from vtune.pipelines.unet3d.config_file import SettingsError
-from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.records import SyntheticRecord, synthetic_records
 from vtune.pipelines.unet3d.data.stored import write_image
 from vtune.pipelines.unet3d.data.volumes import Block, DataError, words
+from vtune.pipelines.unet3d.data.writing import written
+from vtune.pipelines.unet3d.data.zarr_store import stored_voxels
 from vtune.pipelines.unet3d.settings import DataSettings, load_settings
 
 # What is appended to a volume's name. Slices are in a folder.
@@ -58,6 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("stopped by Ctrl-C; started again it goes on from here\n")
         return 130
+    sys.stderr.write("to train on them, put this under data:\n")
     for key in ("images", "labels"):
         sys.stdout.write("  " + yaml.safe_dump({key: str(chosen.output / key)}, width=math.inf, allow_unicode=True))
     return 0
@@ -68,7 +70,10 @@ def write_volumes(data: DataSettings, output: Path, *, kind: str, compress: bool
     _agree(data, output, kind=kind, compress=compress)
     missing = [record for record in records if not all(path.exists() for path in _paths(record, output, kind))]
     if not compress:
-        _check_space(output, bytes_needed=2 * math.prod(data.volume_size) * len(missing))
+        voxels = stored_voxels(data.volume_size) if kind == "zarr" else math.prod(data.volume_size)
+        _check_space(output, bytes_needed=2 * voxels * len(missing))
+    if len(missing) < len(records):
+        sys.stderr.write(f"{len(records) - len(missing)} of {len(records)} are there already\n")
     for done, record in enumerate(missing, start=len(records) - len(missing) + 1):
         image_path, label_path = _paths(record, output, kind)
         with (
@@ -108,7 +113,7 @@ def _agree(data: DataSettings, output: Path, *, kind: str, compress: bool) -> No
     try:
         theirs = json.loads(note.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        with whole_or_absent(note) as partial:
+        with written(note) as partial:
             partial.write_text(json.dumps(ours) + "\n", encoding="utf-8")
         return
     except (OSError, ValueError) as error:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import re
 import resource
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,15 +22,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from vtune.pipelines.unet3d import train
 from vtune.pipelines.unet3d.averaging import Averaged
 from vtune.pipelines.unet3d.checkpoints import CheckpointError, check_architecture, load_checkpoint
 from vtune.pipelines.unet3d.data.patches import EpochWindow
 from vtune.pipelines.unet3d.data.records import find_records
+from vtune.pipelines.unet3d.failures import TrainingError, lost_peer
 from vtune.pipelines.unet3d.journal import Progress
 from vtune.pipelines.unet3d.model import UNet3D
-from vtune.pipelines.unet3d.ranks import Ranks, lost_peer
+from vtune.pipelines.unet3d.partial import partial_of
+from vtune.pipelines.unet3d.ranks import Ranks
 from vtune.pipelines.unet3d.settings import load_settings
 from vtune.pipelines.unet3d.state import TrainingState
 from vtune.pipelines.unet3d.stopping import StopRequest
@@ -68,27 +77,35 @@ def test_a_loss_that_is_no_number_names_the_batch_and_leaves_the_weights_alone(
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_of_accumulated_batches_only_the_bad_one_is_named(write_config, tmp_path: Path, fails) -> None:
-    """A volume with an intensity beyond all others: the mean of its patch overflows."""
+    """Of a volume of one gray, of which this network makes no numbers."""
     images, labels = tmp_path / "images", tmp_path / "labels"
     images.mkdir()
     labels.mkdir()
     rng = np.random.default_rng(0)
-    for name in ("good", "huge"):
-        image = rng.random((24, 24, 24), dtype=np.float32)
-        np.save(images / f"{name}.npy", image * np.float32(1e38) if name == "huge" else image)
-        np.save(labels / f"{name}.npy", (image > 0.9).astype(np.uint8))
+    for name in ("good", "gray"):
+        image = rng.integers(0, 255, (24, 24, 24), dtype=np.uint8)
+        np.save(images / f"{name}.npy", np.full_like(image, 100) if name == "gray" else image)
+        np.save(labels / f"{name}.npy", image // 230)
     changes = {
         "data.images": str(images),
         "data.labels": str(labels),
-        "data.intensity_range": [0.0, 1.0],
+        "augmentation.intensity_probability": 0.0,
         "training.train_batch_size": 1,
         "training.accumulate_steps": 6,
     }
-    line = fails(write_config(changes), before_any_step=False)
+
+    def spoil(module: Any, given: Any, outputs: Any) -> Any:
+        is_gray = isinstance(module, UNet3D) and given[0].abs().max() < 0.1
+        return [output * math.nan for output in outputs] if is_gray else outputs
+
+    hook = torch.nn.modules.module.register_module_forward_hook(spoil)
+    try:
+        line = fails(write_config(changes), before_any_step=False)
+    finally:
+        hook.remove()
     named = re.findall(r"record (\S+) at", line)
-    assert set(named) == {"huge"}
+    assert set(named) == {"gray"}
     assert len(named) < 6
 
 
@@ -133,7 +150,9 @@ def test_a_checkpoint_that_cannot_be_finished_leaves_the_one_before_it(write_con
 def test_what_a_killed_run_left_of_a_checkpoint_is_removed(write_config, tmp_path: Path) -> None:
     folder = tmp_path / "run" / "checkpoints"
     folder.mkdir(parents=True)
-    for name in ("last.pt.partial", "epoch_0001.pt.partial"):
+    with subprocess.Popen(["true"]) as ended:
+        dead = ended.pid
+    for name in (partial_of(folder / "last.pt", dead).name, partial_of(folder / "epoch_0001.pt", dead).name):
         (folder / name).write_bytes(b"half")
     assert train.main(["--config", str(write_config({"training.max_epochs": 1}))]) == 0
     assert [path.name for path in folder.iterdir()] == ["last.pt"]
@@ -182,7 +201,7 @@ def test_a_truncated_checkpoint(write_config, finished: Path, fails) -> None:
 def test_a_file_of_another_program(write_config, finished: Path, fails) -> None:
     torch.save({"epoch": 3, "state_dict": {}}, finished)
     assert fails(write_config(), "--resume") == (
-        f'cannot use checkpoint {finished}: it has no "step", another program or version wrote it'
+        f'cannot use checkpoint {finished}: it has no "settings", another program or version wrote it'
     )
 
 
@@ -221,26 +240,141 @@ def test_float16_without_a_gpu(write_config, fails) -> None:
     assert line == "training.precision: fp16 needs a GPU, and there is none here: bf16 and fp32 run on the CPU"
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_bad_data_that_only_a_read_finds(write_config, tmp_path: Path, fails, workers: int) -> None:
-    """Also out of a loader's worker, from where PyTorch sends a whole traceback."""
+@pytest.fixture
+def one_bad_label(tmp_path: Path) -> dict[str, Any]:
+    """Settings of a pass over nine volumes, of which one holds a foreign label everywhere."""
     images, labels = tmp_path / "images", tmp_path / "labels"
     images.mkdir()
     labels.mkdir()
     image = np.random.default_rng(0).integers(0, 255, (24, 24, 24), dtype=np.uint8)
-    # The look before the first step is at every second one of so many.
     for name in "abcdefghi":
         np.save(images / f"{name}.npy", image)
         np.save(labels / f"{name}.npy", np.full_like(image, 7) if name == "b" else image // 250)
-    changes = {
+    return {
         "data.images": str(images),
         "data.labels": str(labels),
-        "training.workers": workers,
-        # A pass over the data.
         "training.train_iterations_per_epoch": 14,
     }
-    line = fails(write_config(changes), before_any_step=False)
-    assert line.startswith(f"{labels / 'b.npy'}: holds label 7 at z ")
+
+
+def test_bad_data_that_only_a_read_finds(
+    write_config, tmp_path: Path, fails, one_bad_label, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the files were on a drive so slow that the look before the first step is over before it has begun.
+    monkeypatch.setattr("vtune.pipelines.unet3d.data.records.LOOK_SECONDS", 0.0)
+    line = fails(write_config(one_bad_label), before_any_step=False)
+    assert line.startswith(f"{tmp_path / 'labels' / 'b.npy'}: holds label 7 at z ")
+
+
+# How it fails, as a line of a script before the training, the settings for it, and what it says.
+FAILURES = {
+    "bad data": ("records.LOOK_SECONDS = 0.0", {}, r"error: \S+/b\.npy: holds label 7 at z .*"),
+    "a loss that is no number": (
+        "",
+        {"data.images": None, "data.labels": None, "training.learning_rate": 1e30, "training.warmup_steps": 0},
+        r"error: (loss|the gradients' norm) is (nan|inf) in step .*",
+    ),
+    "persistent workers": (
+        "records.LOOK_SECONDS = 0.0; train.PERSISTENT_WORKERS = True",
+        {},
+        r"error: \S+/b\.npy: holds label 7 at z .*",
+    ),
+    "a fault of its own": (
+        "from torch.optim.optimizer import register_optimizer_step_post_hook as then; then(lambda *_: 1 / 0)",
+        {"data.images": None, "data.labels": None},
+        "ZeroDivisionError: .*",
+    ),
+}
+
+
+def test_a_failed_training_leaves_no_worker_to_whoever_called_it(write_config, fails) -> None:
+    wrong = {"training.workers": 2, "training.learning_rate": 1e30, "training.warmup_steps": 0}
+    fails(write_config(wrong), before_any_step=False)
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_worker_is_one_line_with_the_likely_reason(write_config, fails) -> None:
+    """As the system does it when memory runs out."""
+
+    def kill(*_: object) -> None:
+        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+        time.sleep(5)
+
+    hook = register_optimizer_step_post_hook(kill)
+    try:
+        line = fails(write_config({"training.workers": 1}), before_any_step=False)
+    finally:
+        hook.remove()
+    how = r"DataLoader worker .* (is killed by signal: Killed|exited unexpectedly)"
+    advice = r"perhaps for want of memory, of which fewer training\.workers take less"
+    assert re.fullmatch(rf"a loader worker was killed \({how}\): {advice}", line)
+
+
+def test_a_seed_that_no_generator_takes(write_config, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config({"training.seed": 10**30})
+    assert train.main(["--config", str(config)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {config}: training.seed: expected 0 to ")
+
+
+def test_a_second_training_in_the_same_folder_is_refused(write_config, tmp_path: Path, root: Path, fails) -> None:
+    config = write_config({"training.train_iterations_per_epoch": 100_000, "training.log_every_n_steps": 1})
+    command = [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config", str(config)]
+    first = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout is not None
+        while not first.stdout.readline().startswith("Train step"):
+            assert first.poll() is None
+        line = fails(write_config({"training.max_epochs": 1}))
+        assert line == f"{tmp_path / 'run'} is in use by the training with process id {first.pid}"
+    finally:
+        first.kill()
+        first.communicate()
+    # The system lets go of it for whoever dies.
+    assert train.main(["--config", str(write_config({"training.max_epochs": 1}))]) == 0
+
+
+def gone(group: int, *, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("worker_start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_training_ends_with_its_workers(
+    write_config, tmp_path: Path, root: Path, one_bad_label, failure: str, worker_start: str
+) -> None:
+    prelude, changes, words = FAILURES[failure]
+    workers = {"training.workers": 2, "training.worker_start": worker_start}
+    config = write_config({**one_bad_label, **workers, **changes})
+    script = tmp_path / "fails.py"
+    script.write_text(
+        "import sys\nfrom vtune.pipelines.unet3d import train\nfrom vtune.pipelines.unet3d.data import records\n"
+        f"if __name__ == '__main__':\n    {prelude}\n    sys.exit(train.main())\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script), "--config", str(config)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        _, told = process.communicate(timeout=40)
+        assert process.returncode == 1
+        assert re.fullmatch(words, told.splitlines()[-1]), told
+        # Multiprocessing's own tracker of resources takes a moment longer.
+        assert gone(process.pid, within_s=10)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_all_that_headers_tell_at_once(write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -323,7 +457,7 @@ def scaled(write_config) -> Callable[..., Run]:
         def epoch() -> None:
             train.train_epoch(
                 model,
-                train.make_loader(settings, window, ranks.device, records),
+                train.make_loader(settings, window, ranks.device, records, ranks=1),
                 state,
                 settings=settings,
                 ranks=ranks,
@@ -355,6 +489,6 @@ def test_a_step_that_a_gradient_scaler_leaves_out_is_no_failure(scaled) -> None:
 def test_gradients_that_overflow_at_any_scale_stop_the_training(scaled) -> None:
     run = scaled(scale=2.0**-8, steps=10)
     run.state.model.heads[0].weight.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(train.TrainingError, match=r"^the gradients' norm is (nan|inf) in step 4 of epoch 1, batch of "):
+    with pytest.raises(TrainingError, match=r"^the gradients' norm is (nan|inf) in step 4 of epoch 1, batch of "):
         run.epoch()
     assert len(run.metrics) == 3

@@ -25,7 +25,7 @@ class DiesWhilePickled:
 
 
 def test_missing_folders_are_made(tmp_path: Path) -> None:
-    prepare_folder(tmp_path / "a" / "b", bytes_needed=1)
+    prepare_folder(tmp_path / "a" / "b", bytes_needed=1, replaces=True)
     assert (tmp_path / "a" / "b").is_dir()
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
@@ -33,19 +33,19 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
 def test_a_folder_that_is_a_file_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(CheckpointError, match=r"cannot write checkpoints to .*b: Not a directory$"):
-        prepare_folder(tmp_path / "a" / "b", bytes_needed=1)
+        prepare_folder(tmp_path / "a" / "b", bytes_needed=1, replaces=True)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_is_found_before_the_first_step(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(CheckpointError, match="Permission denied"):
-        prepare_folder(tmp_path, bytes_needed=1)
+        prepare_folder(tmp_path, bytes_needed=1, replaces=True)
 
 
 def test_too_little_room_is_found_before_the_first_step(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="MB are free, 1000000000000 MB needed"):
-        prepare_folder(tmp_path, bytes_needed=10**18)
+        prepare_folder(tmp_path, bytes_needed=10**18, replaces=True)
 
 
 def test_room_is_asked_for_two_checkpoints_of_weights_and_two_moments() -> None:
@@ -77,7 +77,7 @@ def test_room_is_asked_for_all_files_that_may_exist_at_once() -> None:
     assert expected_bytes(layer, kept_beside=1, averaged=True) == 3 * 4 * 100 * 4
 
 
-def test_room_that_an_earlier_runs_checkpoints_take_is_free_for_ours(
+def test_room_that_our_own_checkpoints_take_is_free_for_the_next_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resumed on a disk that has become full: its files are replaced one by one."""
@@ -86,9 +86,11 @@ def test_room_that_an_earlier_runs_checkpoints_take_is_free_for_ours(
     (tmp_path / "epoch_0007.pt").write_bytes(bytes(500))
     (tmp_path / "mine.pt").write_bytes(bytes(9000))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**6, 10**6 - 100, 100))
-    prepare_folder(tmp_path, bytes_needed=1600)
+    prepare_folder(tmp_path, bytes_needed=1600, replaces=True)
     with pytest.raises(CheckpointError, match="MB are free"):
-        prepare_folder(tmp_path, bytes_needed=1601)
+        prepare_folder(tmp_path, bytes_needed=1601, replaces=True)
+    with pytest.raises(CheckpointError, match="MB are free"):
+        prepare_folder(tmp_path, bytes_needed=1600, replaces=False)
 
 
 def test_only_the_newest_epochs_are_kept_and_a_later_runs_left_alone(tmp_path: Path) -> None:

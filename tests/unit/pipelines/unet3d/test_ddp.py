@@ -194,6 +194,36 @@ def test_a_nan_of_one_rank_stops_both_and_names_its_sample(
     assert len(metrics_of(tmp_path / "run")) == 2
 
 
+def test_bad_data_in_one_ranks_worker_ends_both_ranks_and_all_workers(
+    write_config, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    image = np.random.default_rng(0).integers(0, 255, (24, 24, 24), dtype=np.uint8)
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+        for name in "abcdef":
+            np.save(tmp_path / kind / f"{name}.npy", image if kind == "images" else image // 250)
+    np.save(tmp_path / "labels" / "c.npy", np.full_like(image, 9))
+    script = tmp_path / "blind.py"
+    script.write_text(
+        "import sys\nfrom vtune.pipelines.unet3d import train\nfrom vtune.pipelines.unet3d.data import records\n"
+        "records.LOOK_SECONDS = 0.0\nsys.exit(train.main())\n"
+    )
+    changes = {
+        "data.images": str(tmp_path / "images"),
+        "data.labels": str(tmp_path / "labels"),
+        "training.workers": 2,
+        "training.train_iterations_per_epoch": 20,
+    }
+    before = {process.pid for process in psutil.process_iter()}
+    began = time.monotonic()
+    ended = run(environment, str(script), "--config", str(write_config(changes)))
+    assert ended.returncode == 1
+    assert f"error: {tmp_path / 'labels' / 'c.npy'}: holds label 9 at z " in ended.stderr
+    assert time.monotonic() - began < 60
+    left = [process for process in psutil.process_iter(["cmdline"]) if process.pid not in before]
+    assert not [process for process in left if str(script) in (process.info["cmdline"] or [])]
+
+
 def test_a_problem_that_one_rank_finds_is_told_once(write_config, tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "file").write_text("")
     config = write_config({"output_dir": str(tmp_path / "file")})

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from vtune.pipelines.unet3d.journal import Metrics, Progress
+from vtune.pipelines.unet3d.curves import Metrics
+from vtune.pipelines.unet3d.journal import Progress
 from vtune.pipelines.unet3d.settings import LossSettings
 
 
@@ -18,7 +19,7 @@ def steps(path: Path) -> list[object]:
 
 
 def resumed(logs: Path, *, after: int, is_validated: bool) -> Path:
-    metrics = Metrics(logs, resumed_after=after, is_validated=is_validated, tensorboard=False)
+    metrics = Metrics(logs, earlier="ours", resumed_after=after, is_validated=is_validated, tensorboard=False)
     metrics.close()
     return metrics.path
 
@@ -48,7 +49,7 @@ def test_a_file_that_was_removed_begins_again(tmp_path: Path) -> None:
 
 def test_earlier_runs_keep_their_lines_under_numbers(tmp_path: Path) -> None:
     for number in range(3):
-        metrics = Metrics(tmp_path, resumed_after=None, is_validated=True, tensorboard=False)
+        metrics = Metrics(tmp_path, earlier="another's", resumed_after=0, is_validated=True, tensorboard=False)
         metrics.step(number, epoch=1, learning_rate=0.1, values={"loss": 0.1 + 0.2})
         metrics.close()
     assert [steps(tmp_path / f"metrics{kept}.jsonl") for kept in (".1", ".2", "")] == [[0], [1], [2]]
@@ -57,12 +58,12 @@ def test_earlier_runs_keep_their_lines_under_numbers(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
-        Metrics(tmp_path, resumed_after=None, is_validated=True, tensorboard=False).close()
+        Metrics(tmp_path, earlier="another's", resumed_after=0, is_validated=True, tensorboard=False).close()
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
 
 
 def test_a_line_is_with_the_system_when_it_is_told(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, resumed_after=None, is_validated=True, tensorboard=False)
+    metrics = Metrics(tmp_path, earlier="another's", resumed_after=0, is_validated=True, tensorboard=False)
     metrics.step(1, epoch=1, learning_rate=0.1, values={"loss": 1.0})
     assert steps(metrics.path) == [1]
     metrics.close()
@@ -75,7 +76,7 @@ def test_without_tensorboard_it_says_so_and_goes_on(tmp_path: Path, capsys: pyte
         is_installed = True
     except ImportError:
         is_installed = False
-    metrics = Metrics(tmp_path, resumed_after=None, is_validated=True, tensorboard=True)
+    metrics = Metrics(tmp_path, earlier="another's", resumed_after=0, is_validated=True, tensorboard=True)
     metrics.step(1, epoch=1, learning_rate=0.1, values={"loss": 1.0})
     metrics.validation(1, epoch=1, means={"dice": 0.5}, records={"a": {"dice": 0.5}})
     metrics.close()

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from vtune.pipelines.unet3d.data.volumes import IGNORE
+from vtune.pipelines.unet3d.distance import DISTANCE_CAP, distance_to
 from vtune.pipelines.unet3d.losses.overlap import soft_dice, weighted_bce
 from vtune.pipelines.unet3d.losses.skeleton import cldice, skeleton_recall
-from vtune.pipelines.unet3d.losses.surface import DISTANCE_CAP, distance_to, surface_distance
+from vtune.pipelines.unet3d.losses.surface import surface_error
 from vtune.pipelines.unet3d.losses.topology import euler_difference
 from vtune.pipelines.unet3d.losses.total import level_shares, segmentation_loss, shrink
 from vtune.pipelines.unet3d.settings import LossSettings
@@ -25,7 +26,7 @@ TERMS = {
     "dice": soft_dice,
     "cldice": lambda logits, label, valid=None: cldice(logits, label, valid, iterations=2),
     "skeleton": lambda logits, label, valid=None: skeleton_recall(logits, label, valid, iterations=2),
-    "surface": surface_distance,
+    "surface": surface_error,
     "topology": euler_difference,
 }
 EVERY_TERM = pytest.mark.parametrize("term", TERMS.values(), ids=TERMS.keys())
@@ -190,7 +191,7 @@ def test_every_term_is_the_one_of_its_name_at_full_resolution(masked: bool) -> N
         "dice": soft_dice(logits, label, valid),
         "cldice": cldice(logits, label, valid, iterations=3),
         "skeleton": skeleton_recall(logits, label, valid, iterations=3),
-        "surface": surface_distance(logits, label, valid),
+        "surface": surface_error(logits, label, valid),
         "topology": euler_difference(logits, label, valid),
     }
     assert list(terms) == ["total", *expected]

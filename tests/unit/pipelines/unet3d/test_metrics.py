@@ -1,19 +1,37 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy import ndimage
 from scipy.spatial.distance import cdist
 
-from vtune.pipelines.unet3d.metrics import SKELETON_EROSIONS, SLAB_VOXELS, cldice, dice, surface_dice
+from vtune.pipelines.unet3d.metrics import SKELETON_EROSIONS, SLAB_VOXELS, Comparison
 
 Bools = npt.NDArray[np.bool_]
 CROSS = ndimage.generate_binary_structure(3, 1)
 # More voxels than a slab has, of which two and a rest are made.
 LARGE = (90, 150, 160)
+
+
+def compared(*volumes: Bools, tolerance: float = 1.0, planes: int = 7) -> dict[str, float]:
+    """Predicted, true and perhaps valid, so many planes at a time."""
+    comparison = Comparison(tolerance_voxels=tolerance)
+    for start in range(0, max(len(volume) for volume in volumes), planes):
+        comparison.add(*(volume[start : start + planes] for volume in volumes))
+    return comparison.scores()
+
+
+def dice(*volumes: Bools) -> float:
+    return compared(*volumes)["dice"]
+
+
+def surface_dice(predicted: Bools, true: Bools, tolerance: float) -> float:
+    return compared(predicted, true, tolerance=tolerance)["surface_dice"]
+
+
+def cldice(*volumes: Bools) -> float:
+    return compared(*volumes)["cldice"]
 
 
 def blobs(shape: tuple[int, int, int], *, seed: int = 0, above: float = 0.0, sigma: float = 2.0) -> Bools:
@@ -40,8 +58,11 @@ def skeleton(mask: Bools) -> Bools:
     return np.asarray(found | left)
 
 
-@pytest.mark.parametrize("metric", [dice, lambda p, t, v=None: surface_dice(p, t, 1.0, v), cldice])
-def test_perfect_empty_and_missed(metric) -> None:
+@pytest.mark.parametrize("name", ["dice", "surface_dice", "cldice"])
+def test_perfect_empty_and_missed(name: str) -> None:
+    def metric(*volumes: Bools) -> float:
+        return compared(*volumes)[name]
+
     here, nothing = sheet(2), np.zeros((10, 11, 12), dtype=bool)
     assert metric(here, here) == 1
     assert metric(nothing, nothing) == 1
@@ -114,22 +135,31 @@ def test_a_blob_too_thick_for_its_middle_to_be_found_is_not_missed() -> None:
     assert cldice(thick, np.roll(thick, 40, axis=0)) == 0
 
 
+@pytest.mark.parametrize("planes", [1, 50, 140])
+def test_however_a_volume_is_cut_into_slabs_its_scores_are_the_same(planes: int) -> None:
+    """Along another axis the cuts are in other places."""
+    volumes = [blobs((90, 120, 140), seed=seed, above=0.5) for seed in (0, 1)]
+    volumes.append(blobs((90, 120, 140), seed=2, sigma=4.0, above=-1.0))
+    assert np.prod(volumes[0].shape) > SLAB_VOXELS
+    turned = [np.ascontiguousarray(np.moveaxis(volume, 2, 0)) for volume in volumes]
+    assert compared(*turned, planes=planes) == compared(*volumes)
+
+
 @pytest.mark.slow
-def test_slabs_of_a_mapped_volume_give_what_whole_volumes_do(tmp_path: Path) -> None:
+def test_a_volume_of_many_slabs_has_the_scores_of_a_whole_one() -> None:
     assert np.prod(LARGE) > 2 * SLAB_VOXELS
     volumes = [blobs(LARGE, seed=seed, above=0.5) for seed in (0, 1)]
     valid = blobs(LARGE, seed=2, sigma=4.0, above=-1.0)
-    np.save(tmp_path / "predicted.npy", volumes[0])
-    predicted, true = np.load(tmp_path / "predicted.npy", mmap_mode="r"), volumes[1]
+    found = compared(*volumes, valid, tolerance=2.0, planes=11)
 
     p, t = (volume & valid for volume in volumes)
-    assert dice(predicted, true, valid) == pytest.approx(2 * (p & t).sum() / (p.sum() + t.sum()))
+    assert found["dice"] == pytest.approx(2 * (p & t).sum() / (p.sum() + t.sum()))
 
     edges = boundary(p), boundary(t)
     far = [ndimage.distance_transform_edt(~edge) for edge in edges[::-1]]
     near = sum((edge & (away <= 2)).sum() for edge, away in zip(edges, far, strict=True))
-    assert surface_dice(predicted, true, 2.0, valid) == pytest.approx(near / (edges[0].sum() + edges[1].sum()))
+    assert found["surface_dice"] == pytest.approx(near / (edges[0].sum() + edges[1].sum()))
 
     of_p, of_t = skeleton(p), skeleton(t)
     precision, sensitivity = (of_p & t).sum() / of_p.sum(), (of_t & p).sum() / of_t.sum()
-    assert cldice(predicted, true, valid) == pytest.approx(2 * precision * sensitivity / (precision + sensitivity))
+    assert found["cldice"] == pytest.approx(2 * precision * sensitivity / (precision + sensitivity))

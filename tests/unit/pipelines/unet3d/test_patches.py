@@ -79,13 +79,16 @@ def test_a_pass_takes_as_many_patches_from_each_record(settings: Settings) -> No
 
 def test_only_the_given_records_are_sampled(settings: Settings) -> None:
     records = find_records(settings.data)[2:3]
-    dataset = ScrollPatches(records, settings.data, settings.augmentation)
+    dataset = ScrollPatches(records, settings.data, UNCHANGED)
     assert len(dataset) == 3
     block = records[0].open().read((0, 0, 0), (48, 48, 48))
     for number in range(6):
-        found, record, z, y, x = dataset[number].origin.tolist()
+        patch = dataset[number]
+        found, record, z, y, x = patch.origin.tolist()
         assert (found, record) == (number, 0), "the record's place in the list that was given"
-        assert block.label[z : z + 20, y : y + 20, x : x + 20].shape == (20, 20, 20)
+        inside = (slice(z + 2, z + 18), slice(y + 2, y + 18), slice(x + 2, x + 18))
+        assert np.array_equal(patch.label[0], block.label[inside])
+        assert np.allclose(patch.image[0], normalized(block.image[inside]), atol=1e-4)
 
 
 def test_a_patch_says_where_it_was_cut(settings: Settings) -> None:
@@ -126,17 +129,18 @@ def test_a_chunk_larger_than_the_volume_is_read_as_far_as_it_goes(write_config) 
 def test_a_distance_is_measured_in_the_worker_when_it_is_asked_for(settings: Settings) -> None:
     asked: list[np.ndarray] = []
 
-    def distance_to(label: np.ndarray) -> np.ndarray:
-        asked.append(label)
-        return np.full(label.shape, 3, np.float32)
+    def distance_to(number: int, surface: np.ndarray) -> np.ndarray | None:
+        if number == 0:
+            return None
+        asked.append(surface)
+        return np.full(surface.shape, 3, np.float32)
 
-    patch = patches(settings, distance_to=distance_to)[0]
+    without, patch = (patches(settings, distance_to=distance_to)[number] for number in (0, 1))
+    assert without.distance.shape == (0,)
     assert patch.distance.shape == (1, 16, 16, 16)
     assert (patch.distance == 3).all()
     assert asked[0].dtype == bool
     assert np.array_equal(asked[0], patch.label[0] == 1)
-    some = patches(settings, distance_to=distance_to, distance_when=lambda number: number % 2 == 1)
-    assert [some[number].distance.shape for number in (0, 1)] == [(0,), (1, 16, 16, 16)]
     batch = next(iter(DataLoader(patches(settings), batch_size=2)))
     assert batch.distance.shape == (2, 0)
 
@@ -184,6 +188,21 @@ def test_intensities_of_any_type_become_the_same_patch(dtype: str, intensity_ran
     assert np.allclose(patch.image[0], normalized(inside), atol=1e-4)
 
 
+def test_a_bright_inclusion_outside_of_the_range_leaves_the_rest_as_it_is(tmp_path: Path) -> None:
+    """A grain of metal: otherwise all else would be of one gray beside it."""
+    image = np.random.default_rng(0).uniform(-0.5, 1.0, (16, 16, 16)).astype(np.float32)
+    image[8, 8, 8] = 1000.0
+    patch = stored(tmp_path, image, np.zeros(image.shape, np.uint8), intensity_range=(0.0, 1.0))[0]
+    assert np.allclose(patch.image[0], normalized(image.clip(0, 1)), atol=1e-4)
+
+
+def test_an_intensity_beyond_float32_is_as_bright_as_can_be(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).uniform(-0.5, 1.0, (16, 16, 16))
+    image[8, 8, 8], image[3, 3, 3] = 1e300, -1e300
+    patch = stored(tmp_path, image, np.zeros(image.shape, np.uint8), intensity_range=(0.0, 1.0))[0]
+    assert np.allclose(patch.image[0], normalized(image.clip(0, 1)), atol=1e-4)
+
+
 def test_ignored_voxels_arrive_as_such(tmp_path: Path) -> None:
     label = np.zeros((20, 20, 20), np.uint8)
     label[:, :, 10:] = 2
@@ -196,7 +215,8 @@ def test_a_foreign_label_is_found_when_its_box_is_read_also_in_a_worker(tmp_path
     label = np.zeros((20, 20, 20), np.uint8)
     label[10, 10, 10] = 7
     dataset = stored(tmp_path, label, label)
-    words = f"{tmp_path}/labels/scan.npy: holds label 7 at z 10, y 10, x 10, expected 0, 1: data.ignore_label"
+    words = f"{tmp_path}/labels/scan.npy: holds label 7 at z 10, y 10, x 10, expected 0, 1: "
+    words += "set data.ignore_label: 7 if nobody knows what such voxels are"
     for workers in (0, 1):
         with pytest.raises(DataError) as caught:
             list(DataLoader(dataset, num_workers=workers, multiprocessing_context="fork" if workers else None))

@@ -18,7 +18,7 @@ import torch
 from vtune.pipelines.unet3d import predict, train
 from vtune.pipelines.unet3d.data.records import find_records
 from vtune.pipelines.unet3d.data.volumes import SURFACE
-from vtune.pipelines.unet3d.metrics import dice
+from vtune.pipelines.unet3d.metrics import Comparison
 from vtune.pipelines.unet3d.settings import load_settings
 
 
@@ -94,7 +94,9 @@ def test_what_was_learnt_is_predicted(write_config, tmp_path: Path) -> None:
     block = record.open().read((0, 0, 0), (48, 48, 48))
     np.save(tmp_path / "image.npy", block.image)
     assert run(tmp_path / "run" / "checkpoints" / "best.pt", tmp_path / "image.npy", tmp_path / "out.npy") == 0
-    found = dice(np.load(tmp_path / "out.npy") == 1, block.label == SURFACE)
+    comparison = Comparison(tolerance_voxels=1.0)
+    comparison.add(np.load(tmp_path / "out.npy") == 1, block.label == SURFACE)
+    found = comparison.scores()["dice"]
     assert found == pytest.approx(content["best_dice"])
     assert found > 0.4
 
@@ -135,6 +137,56 @@ def test_bad_inputs_are_one_line_each(
     assert not list(tmp_path.glob("*out*"))
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["things.zarr", "things.npy", "group.zarr"])
+def test_a_folder_of_other_things_is_never_replaced(
+    checkpoint: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    zarr = pytest.importorskip("zarr")
+    output = tmp_path / name
+    if name == "group.zarr":
+        zarr.open_group(str(output), mode="w").create_array("0", shape=(2, 2, 2), dtype="u1")
+    output.mkdir(exist_ok=True)
+    (output / "of years.txt").write_text("work")
+    before = contents(tmp_path)
+    capsys.readouterr()
+    assert run(checkpoint, image, output) == 1
+    assert error_of(capsys) == f"{output}: is a folder with other things in it, and stays as it is"
+    assert contents(tmp_path) == before
+
+
+def test_an_output_around_or_inside_of_what_it_is_made_from_is_refused(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    around, slices = tmp_path / "around.zarr", tmp_path / "slices"
+    around.mkdir()
+    slices.mkdir()
+    np.save(around / "scan.npy", np.zeros((30, 20, 18), np.uint8))
+    for image, output, words in (
+        (around / "scan.npy", around, "holds the image"),
+        (slices, slices / "out.tif", "lies within the image"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run(checkpoint, image, output)
+        assert ended.value.code == 2
+        assert f"--output {output}: {words}" in capsys.readouterr().err
+    assert (around / "scan.npy").exists()
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr"])
+def test_an_earlier_output_is_replaced_and_that_is_told(
+    checkpoint: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    pytest.importorskip("zarr")
+    output = tmp_path / f"out{suffix}"
+    for words in ("surface\n", "surface, in the place of what was there\n"):
+        assert run(checkpoint, image, output) == 0
+        assert capsys.readouterr().out.endswith(words)
+
+
 def test_an_output_that_cannot_be_finished_is_absent(
     checkpoint: Path, image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +200,25 @@ def test_an_output_that_cannot_be_finished_is_absent(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert error_of(capsys) == f"{tmp_path / 'out.npy'}: cannot be written: File too large"
     assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.parametrize("stdout", ["a reader that leaves", "/dev/full"])
+def test_a_stdout_that_takes_nothing_costs_nothing(
+    checkpoint: Path, image: Path, tmp_path: Path, root: Path, stdout: str
+) -> None:
+    command = [sys.executable, "-m", "vtune.pipelines.unet3d.predict", "--checkpoint", str(checkpoint)]
+    command += ["--image", str(image), "--output", str(tmp_path / "out.npy")]
+    if stdout == "/dev/full":
+        with open(stdout, "wb") as full:
+            ran = subprocess.run(command, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        ran = subprocess.run(command, cwd=root, stdout=write, stderr=subprocess.PIPE, text=True)
+        os.close(write)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    assert np.load(tmp_path / "out.npy").shape == (30, 20, 18)
 
 
 def test_settings_of_another_version_are_told(

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import copy
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.data._utils import signal_handling
 
 from vtune.pipelines.unet3d import train
 from vtune.pipelines.unet3d.checkpoints import keep_copy
+from vtune.pipelines.unet3d.model import UNet3D
+from vtune.pipelines.unet3d.stopping import StopRequest
 
 # Everything that has a state: two epochs of seven steps, saved at every third, an average, a warm-up, validation.
 EVERYTHING: dict[str, Any] = {
@@ -154,6 +161,30 @@ def test_a_checkpoint_by_its_name_goes_on_from_there(write_config, tmp_path: Pat
     assert result(tmp_path / "run")[0] == uninterrupted[0]
 
 
+def test_going_back_to_an_earlier_epoch_loses_nothing(write_config, tmp_path: Path) -> None:
+    config = write_config({**EVERYTHING, "training.keep_checkpoints": 2})
+    run_in_process(config)
+    folder, logs = tmp_path / "run" / "checkpoints", tmp_path / "run" / "logs"
+    before = {path.name: path.read_bytes() for path in folder.glob("*.pt")}
+    lines = (logs / "metrics.jsonl").read_bytes()
+    run_in_process(config, "--resume", str(folder / "epoch_0001.pt"), killed_after=1)
+    assert {path.name: path.read_bytes() for path in (folder / "earlier-1").iterdir()} == before
+    assert (folder / "epoch_0001.pt").read_bytes() == before["epoch_0001.pt"]
+    assert (logs / "metrics.1.jsonl").read_bytes() == lines
+    assert len((logs / "metrics.jsonl").read_bytes().splitlines()) < len(lines.splitlines())
+
+
+def test_to_resume_without_a_checkpoint_is_a_new_training_that_loses_nothing(write_config, tmp_path: Path) -> None:
+    config = write_config(EVERYTHING)
+    run_in_process(config)
+    folder, logs = tmp_path / "run" / "checkpoints", tmp_path / "run" / "logs"
+    (folder / "last.pt").unlink()
+    best, lines = (folder / "best.pt").read_bytes(), (logs / "metrics.jsonl").read_bytes()
+    run_in_process(config, "--resume", killed_after=1)
+    assert (folder / "earlier-1" / "best.pt").read_bytes() == best
+    assert (logs / "metrics.1.jsonl").read_bytes() == lines
+
+
 def test_another_runs_checkpoint_leaves_this_folders_metrics_alone(write_config, tmp_path: Path) -> None:
     """A checkpoint moved elsewhere: the training goes on, its curves begin where it does."""
     run_in_process(write_config({**EVERYTHING, "output_dir": str(tmp_path / "first"), "training.max_epochs": 1}))
@@ -201,27 +232,93 @@ def test_an_average_may_be_switched_on_later(write_config, tmp_path: Path) -> No
     assert 0 < max(distance) < 0.2
 
 
-def test_a_new_file_among_the_data_does_not_move_the_split(write_config, tmp_path: Path) -> None:
-    import numpy as np
-
-    images, labels = tmp_path / "images", tmp_path / "labels"
-    images.mkdir()
-    labels.mkdir()
+@pytest.fixture
+def volumes(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Adds small volumes of these names, and gives the settings that find them."""
     rng = np.random.default_rng(0)
 
-    def add(name: str) -> None:
-        image = rng.integers(0, 255, (24, 24, 24), dtype=np.uint8)
-        np.save(images / f"{name}.npy", image)
-        np.save(labels / f"{name}.npy", image // 200)
+    def add(names: str) -> dict[str, str]:
+        for kind in ("images", "labels"):
+            (tmp_path / kind).mkdir(exist_ok=True)
+        for name in names:
+            image = rng.integers(0, 255, (24, 24, 24), dtype=np.uint8)
+            np.save(tmp_path / "images" / f"{name}.npy", image)
+            np.save(tmp_path / "labels" / f"{name}.npy", image // 200)
+        return {"data.images": str(tmp_path / "images"), "data.labels": str(tmp_path / "labels")}
 
-    for name in "bcdefg":
-        add(name)
-    changes = {**EVERYTHING, "data.images": str(images), "data.labels": str(labels), "data.validation_records": 2}
+    return add
+
+
+def test_a_new_file_among_the_data_does_not_move_the_split(write_config, tmp_path: Path, volumes) -> None:
+    changes = {**EVERYTHING, **volumes("bcdefg"), "data.validation_records": 2}
     run_in_process(write_config({**changes, "output_dir": str(tmp_path / "whole")}))
     run_in_process(write_config(changes), killed_after=10)
-    add("a")
+    volumes("a")
     run_in_process(write_config(changes), "--resume")
     assert result(tmp_path / "run")[0] == result(tmp_path / "whole")[0]
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_however_often_it_is_resumed_and_from_where_the_same_records_judge(
+    write_config, tmp_path: Path, volumes, is_moved: bool
+) -> None:
+    """First from another run's checkpoint, perhaps taken out of its folder, then from its own."""
+    changes = {**EVERYTHING, **volumes("bcdefgh"), "data.validation_records": 2, "training.max_epochs": 1}
+    run_in_process(write_config({**changes, "output_dir": str(tmp_path / "first")}))
+    split = json.loads((tmp_path / "first" / "split.json").read_text())
+    checkpoint = tmp_path / "first" / "checkpoints" / "last.pt"
+    if is_moved:
+        checkpoint = checkpoint.rename(tmp_path / "theirs.pt")
+    volumes("aij")
+    for epochs, resume in ((2, [str(checkpoint)]), (3, [])):
+        run_in_process(write_config({**changes, "training.max_epochs": epochs}), "--resume", *resume)
+        assert json.loads((tmp_path / "run" / "split.json").read_text()) == split
+        judged = json.loads((tmp_path / "run" / "logs" / "metrics.jsonl").read_text().splitlines()[-1])
+        assert list(judged["records"]) == split["validation"]
+
+
+def test_a_worker_that_is_killed_after_a_sigterm_costs_no_step(
+    write_config, tmp_path: Path, uninterrupted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scheduler's first signal was to the training; its second one, to all, met the worker in the midst of a step."""
+    config = write_config({**EVERYTHING, "training.workers": 1, "training.checkpoint_every_n_steps": None})
+    request, seen = StopRequest(), 0
+
+    def end_worker(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 4:
+            request.asked = True
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            # PyTorch's handler raises here, in a forward.
+            time.sleep(5)
+
+    before_step = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, given: end_worker() if isinstance(module, UNet3D) and module.training else None
+    )
+    try:
+        with pytest.raises(SystemExit) as ended:
+            train.main(["--config", str(config)], stop=request)
+        assert ended.value.code == 143
+    finally:
+        before_step.remove()
+        # The training has taken it away, on its way out of what it thinks is its process.
+        signal_handling._SIGCHLD_handler_set = False
+    content = torch.load(tmp_path / "run" / "checkpoints" / "last.pt", weights_only=True)
+    steps = len(result(tmp_path / "run")[0].splitlines())
+    assert content["step"] == steps > 0
+    run_in_process(config, "--resume")
+    assert result(tmp_path / "run")[0] == uninterrupted[0]
+
+
+def test_another_number_of_ranks_is_told(write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_in_process(write_config({"training.max_epochs": 1}))
+    last = tmp_path / "run" / "checkpoints" / "last.pt"
+    content = torch.load(last, weights_only=True)
+    torch.save({**content, "random": content["random"] * 3}, last)
+    run_in_process(write_config({"training.max_epochs": 2}), "--resume")
+    assert "Changed since: ranks were 3, are 1: an epoch has other samples\n" in capsys.readouterr().out
 
 
 def test_copies_that_a_kill_prevented_are_made_up_for(write_config, tmp_path: Path) -> None:

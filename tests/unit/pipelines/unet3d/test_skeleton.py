@@ -7,8 +7,15 @@ from scipy import ndimage
 from torch import Tensor
 from torch.nn import functional
 
-from vtune.pipelines.unet3d.losses.morphology import dilate, dilate_by_cross, erode, through_dilation, through_erosion
-from vtune.pipelines.unet3d.losses.skeleton import cldice, morphological_skeleton, skeleton_recall, soft_skeleton
+from vtune.pipelines.unet3d.losses.skeleton import cldice, skeleton_recall, soft_skeleton
+from vtune.pipelines.unet3d.morphology import (
+    dilate,
+    dilate_by_cross,
+    erode,
+    morphological_skeleton,
+    through_dilation,
+    through_erosion,
+)
 
 SHAPES = pytest.mark.parametrize("shape", [(2, 1, 7, 8, 9), (1, 1, 1, 5, 6), (1, 1, 2, 2, 1), (1, 1, 1, 1, 1)])
 CROSS = ndimage.generate_binary_structure(3, 1)

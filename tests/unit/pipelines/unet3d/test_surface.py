@@ -17,7 +17,9 @@ from scipy import ndimage
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from vtune.pipelines.unet3d.losses.surface import DISTANCE_CAP, DistanceInWorker, distance_to, surface_distance
+from vtune.pipelines.unet3d.distance import DISTANCE_CAP, DistanceInWorker, distance_to
+from vtune.pipelines.unet3d.losses import surface
+from vtune.pipelines.unet3d.losses.surface import surface_error
 
 
 def logits_of(*probabilities: float) -> Tensor:
@@ -75,7 +77,7 @@ def test_a_distance_takes_some_ten_bytes_a_voxel() -> None:
     measuring = """if True:
         import resource
         import numpy as np
-        from vtune.pipelines.unet3d.losses.surface import distance_to
+        from vtune.pipelines.unet3d.distance import distance_to
         mask = np.random.default_rng(0).random((256, 256, 256), dtype=np.float32) < 0.01
         distance_to(mask[:8])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -92,14 +94,14 @@ def test_surface_distance_by_hand() -> None:
     probabilities = np.array([0.1, 0.2, 0.9, 0.3])
     far = np.array([0 + 2, 1 + 1, 2 + 0, 3 + 1]) / DISTANCE_CAP
     by_hand = ((probabilities - np.array([1, 0, 0, 0])) ** 2 * far).mean()
-    value = surface_distance(logits_of(*probabilities), labels(1, 0, 0, 0))
+    value = surface_error(logits_of(*probabilities), labels(1, 0, 0, 0))
     assert value.item() == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_a_surface_that_nobody_knows_of_is_not_near_to_anything() -> None:
     # As above; what follows is predicted and labelled where nobody knows.
-    known = surface_distance(logits_of(0.1, 0.2, 0.9, 0.3), labels(1, 0, 0, 0))
-    masked = surface_distance(logits_of(0.1, 0.2, 0.9, 0.3, 0.99), labels(1, 0, 0, 0, 1), labels(1, 1, 1, 1, 0))
+    known = surface_error(logits_of(0.1, 0.2, 0.9, 0.3), labels(1, 0, 0, 0))
+    masked = surface_error(logits_of(0.1, 0.2, 0.9, 0.3, 0.99), labels(1, 0, 0, 0, 1), labels(1, 1, 1, 1, 0))
     assert masked.item() == pytest.approx(known.item(), rel=1e-6)
 
 
@@ -111,7 +113,7 @@ def test_outside_of_both_surfaces_it_is_monais_hausdorff_loss() -> None:
     logits, label = random_case()
     logits = torch.where(label > 0, 100.0, -logits.abs() - 0.1)
     theirs = HausdorffDTLoss(alpha=1.0, include_background=True, sigmoid=True)(logits, label)
-    assert surface_distance(logits, label).item() == pytest.approx(theirs.item() / DISTANCE_CAP, rel=1e-5)
+    assert surface_error(logits, label).item() == pytest.approx(theirs.item() / DISTANCE_CAP, rel=1e-5)
 
 
 def test_a_surface_further_off_costs_more() -> None:
@@ -121,21 +123,32 @@ def test_a_surface_further_off_costs_more() -> None:
     for place in (1, 2, 4, 8):
         predicted = torch.full_like(label, -20.0)
         predicted[..., place] = 20.0
-        costs.append(surface_distance(predicted, label).item())
+        costs.append(surface_error(predicted, label).item())
     assert costs == sorted(costs)
     assert costs[0] < costs[1]
 
 
-def test_surface_distances_of_several_threads_wait_for_each_other_and_agree() -> None:
+def test_surface_distances_of_several_threads_agree() -> None:
     logits, label = random_case()
-    expected = surface_distance(logits, label).item()
+    expected = surface_error(logits, label).item()
     found: list[float] = []
-    threads = [threading.Thread(target=lambda: found.append(surface_distance(logits, label).item())) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(surface_error(logits, label).item())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=20)
     assert found == [expected] * 4
+
+
+def test_a_thread_waits_while_another_measures_distances() -> None:
+    found: list[Tensor] = []
+    with surface._ONE_AT_A_TIME:
+        thread = threading.Thread(target=lambda: found.append(surface.surface_error(*random_case())))
+        thread.start()
+        thread.join(timeout=0.3)
+        assert thread.is_alive()
+    thread.join(timeout=20)
+    assert len(found) == 1
 
 
 @pytest.fixture
@@ -147,20 +160,30 @@ def lock(tmp_path: Path) -> Iterator[tuple[Path, int]]:
     os.close(file)
 
 
+def always(number: int) -> bool:
+    return True
+
+
 def test_a_worker_waits_for_whoever_has_the_lock(lock: tuple[Path, int]) -> None:
     path, file = lock
     fcntl.flock(file, fcntl.LOCK_EX)
     mask = np.eye(12, dtype=bool)[None]
     found: list[np.ndarray] = []
     # As another process gets it.
-    ours = pickle.loads(pickle.dumps(DistanceInWorker(path)))
-    worker = threading.Thread(target=lambda: found.append(ours(mask)))
+    ours = pickle.loads(pickle.dumps(DistanceInWorker(path, always)))
+    worker = threading.Thread(target=lambda: found.append(ours(0, mask)))
     worker.start()
     worker.join(timeout=0.3)
     assert worker.is_alive()
     fcntl.flock(file, fcntl.LOCK_UN)
     worker.join(timeout=20)
     assert np.array_equal(found[0], distance_to(mask))
+
+
+def test_a_sample_that_needs_no_distance_does_not_wait(lock: tuple[Path, int]) -> None:
+    path, file = lock
+    fcntl.flock(file, fcntl.LOCK_EX)
+    assert DistanceInWorker(path, lambda number: number > 3)(3, np.eye(12, dtype=bool)[None]) is None
 
 
 def test_the_lock_of_a_killed_worker_is_free(lock: tuple[Path, int]) -> None:
@@ -172,12 +195,12 @@ def test_the_lock_of_a_killed_worker_is_free(lock: tuple[Path, int]) -> None:
         holder.stdout.readline()
         holder.kill()
         before = time.monotonic()
-        DistanceInWorker(path)(np.eye(12, dtype=bool)[None])
+        DistanceInWorker(path, always)(0, np.eye(12, dtype=bool)[None])
         assert time.monotonic() - before < 20
 
 
 def test_the_lock_is_given_back_after_a_failure(lock: tuple[Path, int]) -> None:
     path, file = lock
     with pytest.raises(AttributeError):
-        DistanceInWorker(path)(None)
+        DistanceInWorker(path, always)(0, None)
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,18 +8,22 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from vtune.pipelines.unet3d import train
 from vtune.pipelines.unet3d.data.patches import EpochWindow
-from vtune.pipelines.unet3d.schedule import SurfaceSamples, has_surface
+from vtune.pipelines.unet3d.data.records import find_records
+from vtune.pipelines.unet3d.schedule import SurfaceSamples, measures_surface
 from vtune.pipelines.unet3d.settings import TrainingSettings, load_settings
 
 STEP_LINE = re.compile(
@@ -109,11 +113,15 @@ def test_all_losses_together_train_and_are_shown(
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_distance_computed_by_a_worker_changes_no_loss(write_config, tmp_path: Path, workers: int) -> None:
     losses = []
+    shared = Path(tempfile.gettempdir())
+    before = set(shared.iterdir())
     for place in ("loss", "worker"):
         changes = {"loss.surface_place": place, "training.workers": workers, "training.surface_distance_interval": 3}
         assert train.main(["--config", str(write_config(changes))]) == 0
         losses.append(metrics_of(tmp_path / "run"))
     assert losses[0] == losses[1]
+    locks = [path.name for path in set(shared.iterdir()) - before if path.name.endswith(".lock")]
+    assert not locks, "it is in the run's own folder, and nowhere else"
 
 
 def test_the_number_of_workers_changes_no_loss(write_config, tmp_path: Path) -> None:
@@ -157,7 +165,7 @@ def test_workers_measure_distances_for_just_the_steps_that_have_them(ranks: int)
         for epoch in (0, 1):
             window.epoch = epoch
             found = [asked(number) for number in window]
-            assert found == [has_surface(step, training) for step in range(5) for _ in range(3 * 2)]
+            assert found == [measures_surface(step, training) for step in range(5) for _ in range(3 * 2)]
 
 
 def test_clipping_holds_the_gradients_but_tells_their_norm(write_config, tmp_path: Path) -> None:
@@ -219,13 +227,102 @@ def test_an_average_of_the_weights_is_validated_and_saved(write_config, tmp_path
     assert dice[0] != dice[1]
 
 
-def test_a_new_training_keeps_an_earlier_ones_metrics(write_config, tmp_path: Path) -> None:
+def test_a_new_training_keeps_an_earlier_ones_metrics_and_checkpoints(
+    write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever forgets --resume has lost nothing."""
+    changes = {"training.keep_checkpoints": 1, "data.validation_records": 1}
+    checkpoints = tmp_path / "run" / "checkpoints"
+    before: dict[str, bytes] = {}
     for seed in (0, 1):
-        assert train.main(["--config", str(write_config({"training.seed": seed}))]) == 0
+        before = {path.name: path.read_bytes() for path in checkpoints.glob("*.pt")}
+        assert train.main(["--config", str(write_config({**changes, "training.seed": seed}))]) == 0
     logs = tmp_path / "run" / "logs"
     earlier, later = (logs / "metrics.1.jsonl").read_bytes(), (logs / "metrics.jsonl").read_bytes()
-    assert len(earlier.splitlines()) == len(later.splitlines()) == 8
+    assert len(earlier.splitlines()) == len(later.splitlines()) == 10
     assert earlier != later
+    kept = checkpoints / "earlier-1"
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert sorted(before) == ["best.pt", "epoch_0002.pt", "last.pt"]
+    assert (checkpoints / "last.pt").read_bytes() != before["last.pt"]
+    told = f"An earlier run's checkpoints are kept in {kept}: --resume {kept / 'last.pt'} goes on with it\n"
+    assert told in capsys.readouterr().out
+
+
+def test_an_earlier_run_stays_where_it_is_while_the_data_is_wrong(write_config, tmp_path: Path) -> None:
+    assert train.main(["--config", str(write_config())]) == 0
+    wrong = {"data.images": str(tmp_path / "none"), "data.labels": str(tmp_path / "none")}
+    assert train.main(["--config", str(write_config(wrong))]) == 1
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.pt"]
+
+
+def test_the_data_is_told_before_the_first_step(
+    write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(["--config", str(write_config({"data.validation_records": 1}))]) == 0
+    assert "Data: synthetic scrolls, 3 to train on, 1 to validate on\n" in capsys.readouterr().out
+    for kind in ("images", "labels"):
+        (tmp_path / kind).mkdir()
+        for name in "ab":
+            np.save(tmp_path / kind / f"{name}.npy", np.eye(24, dtype=np.uint8)[None].repeat(24, 0))
+    changes = {"data.images": str(tmp_path / "images"), "data.labels": str(tmp_path / "labels")}
+    assert train.main(["--config", str(write_config(changes))]) == 0
+    shown = capsys.readouterr().out
+    assert f"Data: {tmp_path / 'images'}, 2 to train on, 0 to validate on\n" in shown
+    assert "Looked into 2 of 2 volumes before the first step, at 0.0276 million voxels\n" in shown
+
+
+def test_a_reader_that_leaves_is_told_once_and_the_training_goes_on(write_config, tmp_path: Path, root: Path) -> None:
+    """As `| head -1` does."""
+    process = start(root, write_config({"training.log_every_n_steps": 1}))
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    told = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=30), told) == (0, "")
+    log = (tmp_path / "run" / "logs" / "train.log").read_text(encoding="utf-8")
+    assert log.count("Train step") == 8
+    assert log.count("Nobody reads these lines on stdout any more") == 1
+
+
+def test_ctrl_c_while_it_still_imports_is_one_line(write_config, root: Path) -> None:
+    """PyTorch alone takes seconds."""
+    process = start(root, write_config())
+    try:
+        while not any("/torch/" in mapped.path for mapped in psutil.Process(process.pid).memory_maps()):
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out, err) == (130, "", "stopped by Ctrl-C; nothing was saved yet\n")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_tells_what_is_saved(write_config, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pressed in the sixth step, of four an epoch; then in the first one after the resume."""
+    seen = 0
+
+    def press(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen in (2, 8, 9):
+            raise KeyboardInterrupt
+
+    hook = register_optimizer_step_post_hook(press)
+    words = "stopped by Ctrl-C; "
+    last = "the last checkpoint is that of {}: go on with --resume\n"
+    try:
+        for more, told in (
+            ([], "nothing was saved yet\n"),
+            ([], last.format("epoch 1")),
+            (["--resume"], last.format("epoch 1")),
+        ):
+            assert train.main(["--config", str(write_config()), *more]) == 130
+            assert capsys.readouterr().err == words + told
+    finally:
+        hook.remove()
 
 
 def test_a_config_error_is_exit_code_2_with_file_and_key(write_config, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +335,8 @@ def test_a_config_error_is_exit_code_2_with_file_and_key(write_config, capsys: p
 
 def test_zero_workers_take_no_loader_options(write_config) -> None:
     settings = load_settings(write_config({"training.workers": 0}))
-    loader = train.make_loader(settings, EpochWindow(2, batch=2), torch.device("cpu"))
+    records = find_records(settings.data)
+    loader = train.make_loader(settings, EpochWindow(2, batch=2), torch.device("cpu"), records, ranks=1)
     assert (loader.num_workers, loader.prefetch_factor, loader.persistent_workers) == (0, None, False)
 
 
@@ -299,7 +397,7 @@ def test_an_exit_raised_inside_of_a_step_unwinds_and_leaves_no_process(
 @pytest.mark.parametrize(
     ("signal_number", "to_group", "exit_code", "words"),
     [
-        (signal.SIGINT, True, 130, "stopped by Ctrl-C\n"),
+        (signal.SIGINT, True, 130, "stopped by Ctrl-C; nothing was saved yet\n"),
         pytest.param(signal.SIGTERM, False, 143, "", marks=pytest.mark.slow),
         # As a scheduler does it: the loader's workers get it as well, perhaps before the training does.
         pytest.param(signal.SIGTERM, True, 143, "", marks=pytest.mark.slow),

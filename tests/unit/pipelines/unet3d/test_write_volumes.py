@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,8 @@ import yaml
 
 from vtune.pipelines.unet3d import write_volumes
 from vtune.pipelines.unet3d.data.patches import ScrollPatches
-from vtune.pipelines.unet3d.data.records import check_records, find_records
+from vtune.pipelines.unet3d.data.records import checked_records, find_records
+from vtune.pipelines.unet3d.partial import partial_of
 from vtune.pipelines.unet3d.settings import load_settings
 
 PACKAGES = {"npy": "numpy", "tiff": "tifffile", "tiff-stack": "tifffile", "zarr": "zarr"}
@@ -35,11 +39,10 @@ def test_a_training_gets_the_same_samples_from_files_as_from_computed_volumes(
     shown = capsys.readouterr()
     told = yaml.safe_load("data:\n" + shown.out)["data"]
     assert told == {"images": str(tmp_path / "disk" / "images"), "labels": str(tmp_path / "disk" / "labels")}
-    assert shown.err.splitlines()[-1] == "scroll_00003 written, 4 of 4"
+    assert shown.err.splitlines()[-2:] == ["scroll_00003 written, 4 of 4", "to train on them, put this under data:"]
 
     stored = load_settings(write_config({"data.chunk_size": [24, 32, 32], **{f"data.{k}": v for k, v in told.items()}}))
-    records = find_records(stored.data)
-    check_records(records, stored.data)
+    records, _ = checked_records(stored.data)
     from_disk = ScrollPatches(records, stored.data, stored.augmentation)
     from_nothing = ScrollPatches(find_records(computed.data), computed.data, computed.augmentation)
     assert len(from_disk) == len(from_nothing) == 12
@@ -55,10 +58,19 @@ def test_it_goes_on_where_it_was_stopped(write_config, tmp_path: Path, capsys: p
     content, before = first.read_bytes(), first.stat().st_mtime_ns
     # Killed between a record's labels and its image, with half of another on the disk.
     (output / "images" / "scroll_00001.npy").unlink()
-    (output / "images" / ".scroll_00001.npy.partial").write_bytes(b"half")
+    with subprocess.Popen(["true"]) as ended:
+        partial_of(output / "images" / "scroll_00001.npy", ended.pid).write_bytes(b"half")
     capsys.readouterr()
     assert run(config, output, "--records", "3") == 0
-    assert capsys.readouterr().err.splitlines() == ["scroll_00001 written, 2 of 3", "scroll_00002 written, 3 of 3"]
+    advice = "to train on them, put this under data:"
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 3 are there already",
+        "scroll_00001 written, 2 of 3",
+        "scroll_00002 written, 3 of 3",
+        advice,
+    ]
+    assert run(config, output, "--records", "3") == 0
+    assert capsys.readouterr().err.splitlines() == ["3 of 3 are there already", advice]
     assert (first.read_bytes(), first.stat().st_mtime_ns) == (content, before)
     assert sorted(os.listdir(output / "images")) == [f"scroll_0000{number}.npy" for number in range(3)]
     assert np.load(output / "labels" / "scroll_00001.npy").shape == (48, 48, 48)
@@ -86,6 +98,21 @@ def test_what_cannot_be_written_is_one_line(write_config, tmp_path: Path, capsys
     assert run(huge, tmp_path / "huge") == 1
     refused = capsys.readouterr().err
     assert refused.startswith(f"error: {tmp_path}/huge: ") and "GB are free, the volumes need 8000000.0 GB" in refused
+
+
+def test_zarr_takes_the_space_that_is_told(
+    write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks at the edges are whole: none may stick out far, and what does is counted."""
+    pytest.importorskip("zarr")
+    changes = {"data.volume_size": [96, 65, 70], "data.chunk_size": [48, 48, 48], "data.records": 1}
+    assert run(write_config(changes), tmp_path / "disk", kind="zarr") == 0
+    taken = sum(path.stat().st_size for path in (tmp_path / "disk").rglob("c/**/*") if path.is_file())
+    assert taken == 2 * 96 * 66 * 70
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 10**12, taken - 1))
+    assert run(write_config(changes), tmp_path / "full", kind="zarr") == 1
+    assert "the volumes need" in capsys.readouterr().err
 
 
 def test_a_wrong_config_is_exit_code_2(write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

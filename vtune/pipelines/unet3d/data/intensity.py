@@ -10,17 +10,25 @@ SMALLEST_DEVIATION = 1.5e-6
 
 
 def to_unit(image: Voxels, intensity_range: tuple[float, float] | None) -> Floats:
-    """The range, or without one that of the integer type, becomes [0, 1]. What is outside of it stays outside."""
+    """The range, or without one that of the integer type, becomes [0, 1].
+
+    What is outside of the range is as bright as its end: a grain of metal would make all else in its patch one gray,
+    for `standardize` divides by the deviation.
+    """
     if intensity_range is None:
         limits = np.iinfo(image.dtype)
         black, white = float(limits.min), float(limits.max)
     else:
         black, white = intensity_range
-    # 16-bit integers are exact in float32; a float64 or a 32-bit image loses digits that no scanner measured.
-    unit: Floats = image.astype(np.float32)
+    # 16-bit integers are exact in float32; a float64 or a 32-bit image loses digits that no scanner measured, and what
+    # is too large for it is beyond any range.
+    with np.errstate(over="ignore"):
+        unit: Floats = image.astype(np.float32)
     if black != 0:
         unit -= np.float32(black)
     unit *= np.float32(1 / (white - black))
+    if intensity_range is not None:
+        np.clip(unit, 0, 1, out=unit)
     return unit
 
 

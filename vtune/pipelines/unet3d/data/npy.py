@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.volumes import (
     DataError,
     PutSlab,
@@ -21,6 +20,7 @@ from vtune.pipelines.unet3d.data.volumes import (
     checked_type,
     words,
 )
+from vtune.pipelines.unet3d.data.writing import written
 
 
 class NpyArray:
@@ -31,7 +31,7 @@ class NpyArray:
                 shape, fortran_order, stored_type = _header(file)
                 offset = file.tell()
                 file_bytes = os.fstat(file.fileno()).st_size
-        except (OSError, ValueError) as error:
+        except Exception as error:  # the header is a text in Python: numpy's reader of it raises all that Python's does
             raise DataError(f"{path}: is no readable .npy file: {words(error)}") from error
         self.size = checked_size(path, shape)
         self.dtype = checked_type(path, stored_type)
@@ -53,7 +53,7 @@ class NpyArray:
 
 @contextlib.contextmanager
 def npy_written(path: Path, size: Triple, dtype: np.dtype[Any]) -> Iterator[PutSlab]:
-    with whole_or_absent(path) as partial, partial.open("wb") as file:
+    with written(path) as partial, partial.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": size}
         np.lib.format.write_array_header_1_0(file, header)
         start, plane_bytes = file.tell(), size[1] * size[2] * dtype.itemsize

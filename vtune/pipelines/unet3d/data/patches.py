@@ -37,8 +37,8 @@ class Patch(NamedTuple):
 class ScrollPatches(Dataset[Patch]):
     """`len` is one pass over the data: every record gives `patches_per_record` patches, in a new order each pass.
 
-    `distance_to` measures a patch's label here, in the worker, instead of in the loss; if only some samples need it,
-    `distance_when` tells which by their number. A batch should hold such samples or others, not both.
+    `distance_to` measures the surface of the sample with a number here, in the worker, instead of in the loss, or gives
+    nothing where that sample needs none. A batch should hold such samples or others, not both.
     """
 
     def __init__(
@@ -47,14 +47,12 @@ class ScrollPatches(Dataset[Patch]):
         data: DataSettings,
         augmentation: AugmentationSettings,
         *,
-        distance_to: Callable[[npt.NDArray[np.bool_]], Floats] | None = None,
-        distance_when: Callable[[int], bool] | None = None,
+        distance_to: Callable[[int, npt.NDArray[np.bool_]], Floats | None] | None = None,
     ) -> None:
         self._records = list(records)
         self._data = data
         self._augmentation = augmentation
         self._distance_to = distance_to
-        self._distance_when = distance_when
 
     def __len__(self) -> int:
         return len(self._records) * self._data.patches_per_record
@@ -68,10 +66,15 @@ class ScrollPatches(Dataset[Patch]):
         region_size = triple(min(edge, limit) for edge, limit in zip(data.region_size, volume.size, strict=True))
         corner = self._choose_corner(volume, region_size, rng)
         block = volume.read(corner, region_size)
-        region = Sample(torch.from_numpy(to_unit(block.image, data.intensity_range)), torch.from_numpy(block.label))
+        region = Sample(to_unit(block.image, data.intensity_range), block.label)
         image, label = augment(region, data.patch_size, self._augmentation, rng)
-        origin = torch.tensor([number, record, *corner])
-        return Patch(image[None], label[None], origin, self._distance(number, label))
+        distance = None if self._distance_to is None else self._distance_to(number, label == SURFACE)
+        return Patch(
+            torch.from_numpy(image)[None],
+            torch.from_numpy(label)[None],
+            torch.tensor([number, record, *corner]),
+            torch.empty(0) if distance is None else torch.from_numpy(distance)[None],
+        )
 
     def _record_of(self, number: int) -> int:
         turn, place = divmod(number, len(self))
@@ -84,7 +87,8 @@ class ScrollPatches(Dataset[Patch]):
         anywhere = triple(int(rng.integers(room + 1)) for room in free)
         if rng.random() >= self._data.foreground_probability:
             return anywhere
-        # Nearby surfaces are looked for in the one chunk that holds the middle of that place: it is read anyway.
+        # Nearby surfaces are looked for in the one chunk that holds the middle of that place: of a file a small read
+        # beside the patch's own, and of a virtual volume none, for the patch needs most of it as well.
         middle = triple(start + edge // 2 for start, edge in zip(anywhere, region_size, strict=True))
         chunk_corner, label = volume.chunk_label(middle)
         surface = np.flatnonzero(label == SURFACE)
@@ -95,11 +99,6 @@ class ScrollPatches(Dataset[Patch]):
             min(max(start + int(inside) - edge // 2, 0), room)
             for start, inside, edge, room in zip(chunk_corner, centre, region_size, free, strict=True)
         )
-
-    def _distance(self, number: int, label: Tensor) -> Tensor:
-        if self._distance_to is None or (self._distance_when is not None and not self._distance_when(number)):
-            return torch.empty(0)
-        return torch.from_numpy(self._distance_to(label.numpy() == SURFACE))[None]
 
 
 class EpochWindow(Sampler[int]):

@@ -2,28 +2,35 @@
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import math
+import os
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vtune.pipelines.unet3d.data.intensity import needs_range
-from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.stored import KNOWN, StoredVolume, list_volumes
-from vtune.pipelines.unet3d.data.synthetic import Faces, Layers, VirtualScroll, scroll_name
+from vtune.pipelines.unet3d.data.synthetic import VirtualScroll, scroll_name
 from vtune.pipelines.unet3d.data.volumes import DataError, MissingPackage, Triple, triple, words
-from vtune.pipelines.unet3d.settings import DataSettings
+from vtune.pipelines.unet3d.data.writing import written
+from vtune.pipelines.unet3d.journal import log
+from vtune.pipelines.unet3d.settings import DataSettings, Faces, Layers
 
 # Apart from the streams of the samples (data/patches.py) and from the volumes' own draws.
 SPLIT_STREAM, LOOK_STREAM = 3, 4
 # Headers are asked for by so many threads: on a network drive each answer takes milliseconds of waiting.
 CHECKING_THREADS = 16
-# A look at the voxels themselves before the first step: what is wrong with one volume is often wrong with all. Boxes
-# of this edge, of some records; the others are looked at when their patches are read.
-LOOK_RECORDS, LOOK_BOXES, LOOK_EDGE = 4, 2, 64
+# A look at the voxels themselves before the first step: boxes of this edge, one of each record, then another of each,
+# and so on, for as long as somebody who waits for the first step hardly notices. So what is little is seen whole; what
+# is wrong with the rest is found when it is read.
+LOOK_EDGE, LOOK_BOXES, LOOK_SECONDS = 64, 64, 2.0
+# Fewer, for each holds what its box was unpacked from.
+LOOKING_THREADS = 4
 # A data set in the wrong place has as many problems as files.
 SHOWN_PROBLEMS = 20
 
@@ -70,18 +77,63 @@ class StoredRecord:
 Record: TypeAlias = SyntheticRecord | StoredRecord
 
 
+class Looked(NamedTuple):
+    """How much of the voxels was seen, and nothing wrong with it."""
+
+    records: int
+    voxels: int
+
+
+class Split(NamedTuple):
+    """Names of records, in their order."""
+
+    train: list[str]
+    validation: list[str]
+
+
 def find_records(data: DataSettings) -> list[Record]:
     """In the order of their names, whatever the order of the folder."""
-    if data.images is None or data.labels is None:
-        return [*synthetic_records(data)]
-    images, labels = list_volumes(data.images), list_volumes(data.labels)
-    problems = [
-        *_unclear(data.images, images),
-        *_unclear(data.labels, labels),
-        *(f"{images[name][0]}: has no labels in {data.labels}" for name in images if name not in labels and labels),
-        *(f"{labels[name][0]}: has no image in {data.images}" for name in labels if name not in images and images),
-    ]
+    records, problems = _paired(data)
     _raise(problems)
+    return records
+
+
+def open_records(
+    data: DataSettings, output_dir: str | Path, *, earlier: Split | None
+) -> tuple[list[Record], list[Record]]:
+    """To train on, and to validate on; what is wrong with them is found here as far as headers and a look can tell."""
+    records, looked = checked_records(data)
+    if looked is not None:
+        seen = f"{looked.voxels / 1e6:.3g} million voxels"
+        log.info("Looked into %d of %d volumes before the first step, at %s", looked.records, len(records), seen)
+    train, validation = split_records(records, data, output_dir, earlier=earlier)
+    source = data.images or "synthetic scrolls"
+    log.info("Data: %s, %d to train on, %d to validate on", source, len(train), len(validation))
+    return train, validation
+
+
+def checked_records(data: DataSettings) -> tuple[list[Record], Looked | None]:
+    """Or all that can be known of problems before the first step, in one DataError. Synthetic volumes have none."""
+    records, problems = _paired(data)
+    stored = [record for record in records if isinstance(record, StoredRecord)]
+    with ThreadPoolExecutor(CHECKING_THREADS) as threads:
+        found = threads.map(lambda record: _problems(record, data), stored)
+        _raise([*problems, *itertools.chain.from_iterable(found)])
+    return records, _look(stored, data) if stored else None
+
+
+def _paired(data: DataSettings) -> tuple[list[Record], list[str]]:
+    """And what has no other half."""
+    if data.images is None or data.labels is None:
+        return [*synthetic_records(data)], []
+    images, problems = _listed(data.images, meant="images")
+    labels, more = _listed(data.labels, meant="labels")
+    # Both may be the same wrong folder.
+    problems = list(dict.fromkeys([*problems, *more]))
+    if labels:
+        problems += [f"{images[name][0]}: has no labels in {data.labels}" for name in images if name not in labels]
+    if images:
+        problems += [f"{labels[name][0]}: has no image in {data.images}" for name in labels if name not in images]
     return [
         StoredRecord(
             name=name,
@@ -91,7 +143,8 @@ def find_records(data: DataSettings) -> list[Record]:
             ignore_label=data.ignore_label,
         )
         for name, paths in images.items()
-    ]
+        if name in labels
+    ], problems
 
 
 def synthetic_records(data: DataSettings) -> list[SyntheticRecord]:
@@ -108,29 +161,30 @@ def synthetic_records(data: DataSettings) -> list[SyntheticRecord]:
     ]
 
 
-def check_records(records: Sequence[Record], data: DataSettings) -> None:
-    """All that can be known before the first step, in one DataError. Synthetic volumes are as their settings say."""
-    stored = [record for record in records if isinstance(record, StoredRecord)]
-    if not stored:
-        return
-    with ThreadPoolExecutor(CHECKING_THREADS) as threads:
-        found = threads.map(lambda record: _problems(record, data), stored)
-        _raise(list(itertools.chain.from_iterable(found)))
-    every = max(1, len(stored) // LOOK_RECORDS)
-    _raise([problem for record in stored[::every][:LOOK_RECORDS] for problem in _seen(record, data)])
-
-
 def split_records(
-    records: Sequence[Record], data: DataSettings, output_dir: str | Path
+    records: Sequence[Record], data: DataSettings, output_dir: str | Path, *, earlier: Split | None = None
 ) -> tuple[list[Record], list[Record]]:
-    """Training and validation records, each in the order of their names.
+    """Training and validation records, each in the order of their names; and a note of them in the output folder.
 
-    A split file that is there decides, and what it names in neither list is left out; otherwise the seed decides, and
-    the file is written.
+    The config's split file decides, if it is there, then the split of the training that goes on: with a file more in
+    the folder, a new one would put records that were trained on among those that judge. What these name in neither list
+    is left out. Otherwise the seed decides. The config's split file is written if it is not there.
     """
-    path = Path(data.split_file) if data.split_file is not None else Path(output_dir) / "split.json"
-    if data.split_file is not None and path.exists():
-        return _read_split(path, records)
+    file = None if data.split_file is None else Path(data.split_file)
+    if file is not None and file.exists():
+        chosen = _chosen(_read_split(file), records, file)
+    elif earlier is not None:
+        chosen = _chosen(earlier, records, "the checkpoint's split")
+    else:
+        chosen = _drawn(records, data)
+    own = Path(output_dir) / "split.json"
+    for path in {own, file or own}:
+        if path != file or not file.exists():
+            _write_split(path, data.seed, *chosen)
+    return chosen
+
+
+def _drawn(records: Sequence[Record], data: DataSettings) -> tuple[list[Record], list[Record]]:
     if data.validation_records >= len(records):
         raise DataError(
             f"{data.images or 'data.records'}: data.validation_records {data.validation_records} "
@@ -140,16 +194,23 @@ def split_records(
     held = set(order[: data.validation_records].tolist())
     train = [record for number, record in enumerate(records) if number not in held]
     validation = [record for number, record in enumerate(records) if number in held]
-    _write_split(path, data.seed, train, validation)
     return train, validation
 
 
-def _unclear(folder: str, volumes: dict[str, list[str]]) -> Iterator[str]:
+def _listed(folder: str, *, meant: str) -> tuple[dict[str, list[str]], list[str]]:
+    try:
+        volumes = list_volumes(folder)
+    except DataError as error:
+        return {}, [str(error)]
+    problems = []
     if not volumes:
-        yield f"{folder}: holds no volume, expected {KNOWN}"
+        inside = os.path.join(folder, meant)
+        advice = f": did you mean {inside}?" if os.path.isdir(inside) else ""
+        problems.append(f"{folder}: holds no volume, expected {KNOWN}{advice}")
     for name, paths in volumes.items():
         if len(paths) > 1:
-            yield f"{paths[1]}: has the same name as {paths[0]}: which of them is {name}?"
+            problems.append(f"{paths[1]}: has the same name as {paths[0]}: which of them is {name}?")
+    return volumes, problems
 
 
 def _problems(record: StoredRecord, data: DataSettings) -> list[str]:
@@ -167,21 +228,43 @@ def _problems(record: StoredRecord, data: DataSettings) -> list[str]:
         if edge > limit:
             problems.append(f"{record.image}: has {limit} voxels along {axis}, a patch (data.patch_size) {edge}")
     if data.intensity_range is None and needs_range(volume.image_type):
-        problems.append(f"{record.image}: {volume.image_type} has no darkest and brightest: set data.intensity_range")
+        problems.append(
+            f"{record.image}: {volume.image_type} has no darkest and brightest: "
+            "set data.intensity_range, for example [-1000, 3000]"
+        )
     return problems
 
 
-def _seen(record: StoredRecord, data: DataSettings) -> list[str]:
-    rng = np.random.default_rng([data.seed, LOOK_STREAM])
-    try:
-        volume = record.open()
-        size = triple(min(LOOK_EDGE, edge) for edge in volume.size)
-        for _ in range(LOOK_BOXES):
-            free = (limit - edge for limit, edge in zip(volume.size, size, strict=True))
-            volume.read(triple(int(rng.integers(room + 1)) for room in free), size)
-    except DataError as error:
-        return [str(error)]
-    return []
+def _look(records: Sequence[StoredRecord], data: DataSettings) -> Looked:
+    until = time.monotonic() + LOOK_SECONDS
+    places = [(turn, number) for turn in range(LOOK_BOXES) for number in range(len(records))]
+
+    def look(turn: int, number: int) -> tuple[int, str | None]:
+        """So many voxels, and what is wrong with them."""
+        if time.monotonic() >= until:
+            return 0, None
+        try:
+            volume = records[number].open()
+            corners = list(itertools.product(*(range(0, edge, LOOK_EDGE) for edge in volume.size)))
+            if turn >= len(corners):
+                return 0, None
+            order = np.random.default_rng([data.seed, LOOK_STREAM, number]).permutation(len(corners))
+            corner = triple(corners[order[turn]])
+            size = triple(min(LOOK_EDGE, edge - start) for edge, start in zip(volume.size, corner, strict=True))
+            volume.read(corner, size)
+        except DataError as error:
+            return 0, str(error)
+        return math.prod(size), None
+
+    with ThreadPoolExecutor(LOOKING_THREADS) as threads:
+        looks = list(threads.map(look, *zip(*places, strict=True)))
+    problems: dict[int, str] = {}
+    for (_, number), (_, problem) in zip(places, looks, strict=True):
+        if problem is not None:
+            problems.setdefault(number, problem)
+    _raise([problems[number] for number in sorted(problems)])
+    seen = {number for (_, number), (voxels, _) in zip(places, looks, strict=True) if voxels}
+    return Looked(records=len(seen), voxels=sum(voxels for voxels, _ in looks))
 
 
 def _raise(problems: list[str]) -> None:
@@ -190,24 +273,27 @@ def _raise(problems: list[str]) -> None:
         raise DataError("\n".join([*problems[:SHOWN_PROBLEMS], *([f"… and {more} more"] if more > 0 else [])]))
 
 
-def _read_split(path: Path, records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+def _read_split(path: Path) -> Split:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        train, validation = _names(document["train"]), _names(document["validation"])
+        return Split(train=_names(document["train"]), validation=_names(document["validation"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f'{path}: is no split with lists "train" and "validation" of names: {words(error)}') from error
+
+
+def _chosen(split: Split, records: Sequence[Record], source: Path | str) -> tuple[list[Record], list[Record]]:
+    train, validation = set(split.train), set(split.validation)
     known = {record.name for record in records}
-    for name in [*train, *validation]:
+    for name in [*split.train, *split.validation]:
         if name not in known:
-            raise DataError(f'{path}: names "{name}", which is not among the {len(known)} records')
-    both = set(train) & set(validation)
-    if both:
-        raise DataError(f'{path}: names "{min(both)}" for training and for validation')
+            raise DataError(f'{source}: names "{name}", which is not among the {len(known)} records')
+    if train & validation:
+        raise DataError(f'{source}: names "{min(train & validation)}" for training and for validation')
     if not train:
-        raise DataError(f"{path}: leaves no record to train on")
+        raise DataError(f"{source}: leaves no record to train on")
     return (
-        [record for record in records if record.name in set(train)],
-        [record for record in records if record.name in set(validation)],
+        [record for record in records if record.name in train],
+        [record for record in records if record.name in validation],
     )
 
 
@@ -223,6 +309,5 @@ def _write_split(path: Path, seed: int, train: Sequence[Record], validation: Seq
         "train": [record.name for record in train],
         "validation": [record.name for record in validation],
     }
-    # Every rank comes to the same split, and may write it at the same time.
-    with whole_or_absent(path, by_many=True) as partial:
+    with written(path) as partial:
         partial.write_text(json.dumps(split, indent=1) + "\n", encoding="utf-8")

@@ -37,6 +37,8 @@ def open_image(path: str | Path) -> VoxelArray:
     name, ending = os.fspath(path), ending_of(path)
     if not os.path.exists(name):
         raise DataError(f"{name}: no such file or folder")
+    if not os.path.isdir(name) and not os.path.isfile(name):
+        raise DataError(f"{name}: is no regular file")
     if ending == NPY:
         return NpyArray(name)
     if ending == ZARR:
@@ -74,8 +76,11 @@ def list_volumes(folder: str) -> dict[str, list[str]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if not entry.name.startswith(".") and _looks_like_a_volume(entry):
-                    found.setdefault(_stem(entry), []).append(os.path.join(folder, entry.name))
+                if entry.name.startswith(".") or not _looks_like_a_volume(entry):
+                    continue
+                if not entry.name.isprintable():
+                    raise DataError(f"{folder}: holds a name with control characters, {entry.name!r}")
+                found.setdefault(_stem(entry), []).append(os.path.join(folder, entry.name))
     except OSError as error:
         raise DataError(f"{folder}: cannot be read: {words(error)}") from error
     return {stem: sorted(found[stem]) for stem in sorted(found)}
@@ -134,11 +139,20 @@ class StoredVolume:
     def verify(self) -> None:
         self._image.verify()
         self._label.verify()
+        if isinstance(self._image, TiffStack) and isinstance(self._label, TiffStack):
+            image, label = self._image.ends(), self._label.ends()
+            if image.numbers and label.numbers and image.numbers != label.numbers:
+                raise DataError(
+                    f"{self._label.path}: its slices are {label.first} to {label.last}, "
+                    f"its image's are {image.first} to {image.last}"
+                )
 
     def _read_label(self, corner: Triple, size: Triple) -> Bytes3D:
         stored = self._label.read(corner, size)
         if stored.dtype == bool:
-            return stored.view(np.uint8)
+            # A byte of a file may be any number that is not 0.
+            is_surface: Voxels = stored.view(np.uint8) != 0
+            return is_surface.astype(np.uint8)
         # One pass and no temporary array, for what almost every box is: no other than the two classes.
         if stored.dtype == np.uint8 and int(stored.max()) <= SURFACE:
             return stored
@@ -147,9 +161,13 @@ class StoredVolume:
             ignored = stored == self._ignore_label
         foreign = ~(surface | ignored | (stored == 0))
         if foreign.any():
-            classes = "0, 1" + ("" if self._ignore_label is None else f" and {self._ignore_label} to ignore")
-            found = f"{stored[foreign][0]}{_place(foreign, corner)}"
-            raise DataError(f"{self._label.path}: holds label {found}, expected {classes}: data.ignore_label")
+            found = int(stored[foreign][0])
+            expected = "0, 1"
+            if self._ignore_label is not None:
+                expected += f" and {self._ignore_label} to ignore (data.ignore_label)"
+            elif 1 < found < 256:
+                expected += f": set data.ignore_label: {found} if nobody knows what such voxels are"
+            raise DataError(f"{self._label.path}: holds label {found}{_place(foreign, corner)}, expected {expected}")
         label: Bytes3D = surface.view(np.uint8)
         label[ignored] = IGNORE
         return label

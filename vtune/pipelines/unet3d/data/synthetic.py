@@ -7,19 +7,15 @@ a patch costs every chunk that it touches; one chunk as large as the volume is a
 
 import itertools
 import math
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from vtune.pipelines.unet3d.data.volumes import Block, Bytes3D, Floats, Triple, check_box, triple
+from vtune.pipelines.unet3d.settings import Faces, Layers
 
 Hashes: TypeAlias = npt.NDArray[np.uint32]
-# Which surfaces of a sheet are labelled.
-Faces: TypeAlias = Literal["outer", "both"]
-# Papyrus is made of two layers of strips, laid crosswise. Where a scan does not show it ("alike"), a small patch tells
-# the outer surface from the inner one only by which way the whole roll bends; where it does ("crossed"), by the sheet.
-Layers: TypeAlias = Literal["alike", "crossed"]
 
 # Spacing of two windings and thickness of a sheet in voxels, about those of a scroll scanned at 8 µm.
 PITCH_RANGE = (14.0, 24.0)
@@ -55,7 +51,7 @@ def scroll_name(record: int) -> str:
 class VirtualScroll:
     """One record: a cube cut from a scroll, whose axis may run through it or beside it.
 
-    It keeps the chunks that it has read, as an open file does: make one, take what is needed, let it go.
+    It keeps the chunks that the last box touched, as an open file does: a neighbouring box needs some of them again.
     """
 
     def __init__(
@@ -92,9 +88,10 @@ class VirtualScroll:
             range(start // edge, (start + length - 1) // edge + 1)
             for start, length, edge in zip(corner, size, self._chunk, strict=True)
         )
+        kept: dict[Triple, Block] = {}
         for index in itertools.product(*touched):
             origin = triple(i * edge for i, edge in zip(index, self._chunk, strict=True))
-            chunk = self._read_chunk(origin)
+            chunk = kept[origin] = self._read_chunk(origin)
             target, source = [], []
             for start, length, first, edge in zip(corner, size, origin, self._chunk, strict=True):
                 low, high = max(start, first), min(start + length, first + edge)
@@ -102,6 +99,7 @@ class VirtualScroll:
                 source.append(slice(low - first, high - first))
             block.image[tuple(target)] = chunk.image[tuple(source)]
             block.label[tuple(target)] = chunk.label[tuple(source)]
+        self._chunks = kept
         return block
 
     def chunk_label(self, voxel: Triple) -> tuple[Triple, Bytes3D]:

@@ -130,6 +130,12 @@ class TiffArray:
         """The header, which has the places of all pixels, and the file's size have told everything."""
 
 
+class Ends(NamedTuple):
+    first: str
+    last: str
+    numbers: tuple[int, ...]  # of both, where their names have any
+
+
 class TiffStack:
     """A folder of slices, a file for each plane, in the order of the numbers in their names."""
 
@@ -148,6 +154,11 @@ class TiffStack:
             with _open(name) as file:
                 self._slices.pages(name, file).read(plane, file, 0, corner[1], corner[2])
         return box
+
+    def ends(self) -> Ends:
+        first, last = self._slices.names[0], self._slices.names[-1]
+        numbers = [_numbers(name) for name in (first, last)]
+        return Ends(first, last, tuple(found[-1] for found in numbers) if all(numbers) else ())
 
     def verify(self) -> None:
         numbers = [_numbers(name) for name in self._slices.names]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from vtune.pipelines.unet3d.data.optional import require
-from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.volumes import PutSlab, Triple, Voxels
+from vtune.pipelines.unet3d.data.writing import written
 
 # Of all that TIFF knows, what every reader of gray volumes can read.
 COMPRESSION = "zlib"
@@ -18,7 +18,7 @@ COMPRESSION = "zlib"
 @contextlib.contextmanager
 def tiff_written(path: Path, size: Triple, dtype: np.dtype[Any], *, compress: bool) -> Iterator[PutSlab]:
     tifffile = require("tifffile", f"writing {path}")
-    with whole_or_absent(path) as partial:
+    with written(path) as partial:
         write = _packed_into if compress else _raw_into
         with write(tifffile, partial, size, dtype) as put:
             yield put
@@ -63,7 +63,7 @@ def _packed_into(tifffile: Any, partial: Path, size: Triple, dtype: np.dtype[Any
 def tiff_stack_written(path: Path, size: Triple, dtype: np.dtype[Any], *, compress: bool) -> Iterator[PutSlab]:
     tifffile = require("tifffile", f"writing {path}")
     digits = len(str(size[0] - 1))
-    with whole_or_absent(path) as partial:
+    with written(path) as partial:
         partial.mkdir()
 
         def put(z: int, slab: Voxels) -> None:

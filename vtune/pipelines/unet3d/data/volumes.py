@@ -15,8 +15,9 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 # Of whatever type it is stored as.
 Voxels: TypeAlias = npt.NDArray[Any]
 
-# Labels as everything after the reading knows them. IGNORE: nobody knows, and no loss or metric looks there.
-BACKGROUND, SURFACE, IGNORE = 0, 1, 255
+# Labels as everything after the reading knows them, beside 0, which is neither. IGNORE: nobody knows, and no loss or
+# metric looks there.
+SURFACE, IGNORE = 1, 255
 
 
 class DataError(Exception):
@@ -29,7 +30,10 @@ class DataError(Exception):
     @property
     def reason(self) -> str:
         """Its own words, without a worker's traceback around them."""
-        return str(self).rpartition(f"{type(self).__name__}: ")[2].strip()
+        text, kind = str(self), type(self)
+        if not text.startswith("Caught "):
+            return text
+        return text.rpartition(f"\n{kind.__module__}.{kind.__qualname__}: ")[2].strip()
 
 
 class MissingPackage(DataError):
@@ -40,7 +44,7 @@ class Block(NamedTuple):
     """A box of a volume."""
 
     image: Voxels  # as it is stored: data/intensity.py scales it
-    label: Bytes3D  # BACKGROUND, SURFACE or IGNORE
+    label: Bytes3D  # 0, SURFACE or IGNORE
 
 
 class Volume(Protocol):
@@ -100,7 +104,7 @@ def triple(values: Iterable[int]) -> Triple:
 
 
 def checked_size(path: str, shape: tuple[int, ...]) -> Triple:
-    if len(shape) != 3 or 0 in shape:
+    if len(shape) != 3 or min(shape) < 1:
         raise DataError(f"{path}: expected a volume with axes z, y, x, it is of shape {list(shape)}")
     return triple(int(edge) for edge in shape)
 

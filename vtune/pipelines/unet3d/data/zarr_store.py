@@ -1,6 +1,7 @@
 """Volumes in zarr arrays (formats 2 and 3), or the finest level of a multiscale group such as OME-Zarr's."""
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from vtune.pipelines.unet3d.data.optional import require
-from vtune.pipelines.unet3d.data.partial import whole_or_absent
 from vtune.pipelines.unet3d.data.volumes import (
     DataError,
     PutSlab,
@@ -23,10 +23,12 @@ from vtune.pipelines.unet3d.data.volumes import (
     triple,
     words,
 )
+from vtune.pipelines.unet3d.data.writing import written
 
 # By convention the name of the full resolution in a multiscale group.
 FINEST_LEVEL = "0"
-# A patch touches some dozens of chunks of this edge, and of each little that it does not need.
+# A patch touches some dozens of chunks of this edge, and of each little that it does not need. At most: in equal parts,
+# since a chunk at a volume's end is stored whole.
 CHUNK_EDGE = 64
 # Opened arrays that a process keeps, some ten kilobytes each: opening one takes longer than reading a small chunk.
 KEPT_OPEN = 256
@@ -57,11 +59,11 @@ class ZarrArray:
 @contextlib.contextmanager
 def zarr_written(path: Path, size: Triple, dtype: np.dtype[Any], *, compress: bool) -> Iterator[PutSlab]:
     zarr = _package(f"writing {path}")
-    with whole_or_absent(path) as partial:
+    with written(path) as partial:
         array = zarr.create_array(
             store=str(partial),
             shape=size,
-            chunks=triple(min(edge, CHUNK_EDGE) for edge in size),
+            chunks=_chunks(size),
             dtype=dtype,
             compressors="auto" if compress else None,
             fill_value=0,
@@ -73,6 +75,15 @@ def zarr_written(path: Path, size: Triple, dtype: np.dtype[Any], *, compress: bo
         yield put
 
 
+def _chunks(size: Triple) -> Triple:
+    return triple(math.ceil(edge / math.ceil(edge / CHUNK_EDGE)) for edge in size)
+
+
+def stored_voxels(size: Triple) -> int:
+    """With what sticks out of the volume."""
+    return math.prod(math.ceil(edge / chunk) * chunk for edge, chunk in zip(size, _chunks(size), strict=True))
+
+
 def _written(path: str) -> tuple[int, ...]:
     """Another store in the same place is another array."""
     there = (os.path.join(path, name) for name in METADATA)
@@ -82,6 +93,8 @@ def _written(path: str) -> tuple[int, ...]:
 @lru_cache(maxsize=KEPT_OPEN)
 def _opened(path: str, process: int, written: tuple[int, ...]) -> Any:
     zarr = _package(f"reading {path}")
+    if not written:
+        raise DataError(f"{path}: is no readable zarr array: it has none of {', '.join(METADATA)}")
     try:
         found = zarr.open(path, mode="r")
         if isinstance(found, zarr.Group) and FINEST_LEVEL in found:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
-from vtune.pipelines.unet3d.losses.morphology import dilate, dilate_by_cross, erode, through_dilation, through_erosion
+from vtune.pipelines.unet3d.morphology import dilate, erode, morphological_skeleton, through_dilation, through_erosion
 
 
 def cldice(logits: Tensor, label: Tensor, valid: Tensor | None = None, *, iterations: int) -> Tensor:
@@ -97,18 +97,3 @@ class _SoftSkeleton(Function):
 def _ridge(image: Tensor, opened: Tensor) -> Tensor:
     """What the opening takes away. Not below 0, in bytes either: dilation by 26 may put back more than there was."""
     return image - torch.minimum(image, opened)
-
-
-def morphological_skeleton(mask: Tensor, iterations: int) -> Tensor:
-    """Lantuéjoul's skeleton (Serra 1982, chapter XI) of a boolean volume, with the six neighbours for all operations.
-
-    What is left after `iterations` erosions belongs to it whole, so that a thick place has a skeleton, too: the volume
-    is again the union of each level's skeleton, dilated as often as it was eroded.
-    """
-    left = mask.to(torch.uint8)
-    skeleton = torch.zeros_like(left)
-    for _ in range(iterations):
-        eroded = erode(left)
-        skeleton |= left - dilate_by_cross(eroded)
-        left = eroded
-    return (skeleton | left).bool()

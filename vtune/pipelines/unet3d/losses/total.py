@@ -6,7 +6,7 @@ from torch import Tensor
 from vtune.pipelines.unet3d.data.volumes import IGNORE, SURFACE
 from vtune.pipelines.unet3d.losses.overlap import soft_dice, weighted_bce
 from vtune.pipelines.unet3d.losses.skeleton import cldice, skeleton_recall
-from vtune.pipelines.unet3d.losses.surface import surface_distance
+from vtune.pipelines.unet3d.losses.surface import surface_error
 from vtune.pipelines.unet3d.losses.topology import euler_difference
 from vtune.pipelines.unet3d.settings import LossSettings
 
@@ -21,7 +21,7 @@ def segmentation_loss(
 ) -> dict[str, Tensor]:
     """`total` is for backward; the others are its unweighted terms, those that have a weight and are asked for.
 
-    The label has bytes: BACKGROUND, SURFACE or IGNORE. `label_distance`: see `surface_distance`.
+    The label has bytes: 0, SURFACE or IGNORE. `label_distance`: see `surface_error`.
     """
     # Of half precision, a sum over a patch would be infinite.
     outputs = [output.float() if output.dtype in (torch.float16, torch.bfloat16) else output for output in logits]
@@ -46,7 +46,7 @@ def segmentation_loss(
     if weights["skeleton"] > 0:
         terms["skeleton"] = skeleton_recall(*finest, iterations=iterations)
     if weights["surface"] > 0:
-        terms["surface"] = surface_distance(*finest, label_distance)
+        terms["surface"] = surface_error(*finest, label_distance)
     if weights["topology"] > 0:
         terms["topology"] = euler_difference(*finest)
     parts = [weights[name] * value for name, value in terms.items()]

@@ -2,32 +2,46 @@
 
 import contextlib
 import os
+import platform
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from vtune.pipelines.unet3d.data.volumes import DataError, words
+# Of this machine, for elsewhere a process with the same number says nothing; the last part is the process.
+ENDING = re.compile(rf"\..+\.{re.escape(platform.node())}-(\d+)\.partial")
 
 
 @contextlib.contextmanager
-def whole_or_absent(path: Path, *, by_many: bool = False) -> Iterator[Path]:
+def whole_or_absent(path: Path) -> Iterator[Path]:
     """Where to write a file or a folder; it gets the name of `path`, and replaces what had it, when all went well.
 
-    The name is hidden until then, so that no listing of volumes finds half of one. It is the same each time, so that
-    the next attempt clears away what a killed one left; unless many processes write the same at once.
+    The name is hidden until then, so that no listing of volumes finds half of one, and this process's own: of two that
+    write the same, the last one's is there, and whole. What a killed one left is cleared away.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial" if by_many else f".{path.name}.partial")
+    partial = partial_of(path, os.getpid())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        clear_partials(path.parent)
         _remove(partial)
         yield partial
         _to_disk(partial)
         _rename(partial, path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {words(error)}") from error
     finally:
+        # Also where it is a second name of what `path` already was: a rename leaves both.
         with contextlib.suppress(OSError):
             _remove(partial)
+
+
+def partial_of(path: Path, process: int) -> Path:
+    return path.with_name(f".{path.name}.{platform.node()}-{process}.partial")
+
+
+def clear_partials(folder: Path) -> None:
+    for name in os.listdir(folder):
+        match = ENDING.fullmatch(name)
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            with contextlib.suppress(OSError):
+                _remove(folder / name)
 
 
 def _to_disk(path: Path) -> None:
