@@ -1,5 +1,5 @@
-# make demo       a fresh clone to a first result
-# make rehearsal  a whole story of tuning, in small and with an emulated GPU: docs/rehearsal.md
+# make demo       a fresh clone to a first result: probe, two phases, the report
+# make rehearsal  a whole story of tuning, in small and with an emulated GPU: docs/rehearsal.md; with ARGS one probe of it
 # make test       lint, types, contracts, docs checks and the quick tests
 # make test-all   everything
 PY ?= python3
@@ -14,10 +14,14 @@ ARGS ?=
 .DELETE_ON_ERROR:
 
 demo: $(READY)
-	$(BIN)/vtune probe --config configs/quickstart.yaml --set workers=1
+	$(BIN)/vtune probe --config configs/quickstart.yaml
+	$(BIN)/vtune phase --config configs/quickstart.yaml --up-to 2 --steps 30 --no-confirm
+	$(BIN)/vtune report --config configs/quickstart.yaml
 
+REHEARSE := $(BIN)/python benchmarks/emulated/vtune_emulated.py
 rehearsal: $(READY)
-	$(BIN)/python benchmarks/emulated/vtune_emulated.py probe --config configs/exp001_rehearsal.yaml $(ARGS)
+	$(REHEARSE) probe --config configs/exp001_rehearsal.yaml $(ARGS)
+	$(if $(ARGS),,$(REHEARSE) phase --config configs/exp001_rehearsal.yaml --up-to 4 --options)
 
 # check has run tests/docs already. What times no training runs side by side, and what starts trainings two at a time;
 # the rest alone, since a test that times a training must not share the machine with another.
@@ -61,7 +65,7 @@ format: $(READY)
 	$(BIN)/ruff format --quiet .
 
 # pip's --no-compile halves the time: of torch only what is imported gets compiled, here and once for all.
-WARM := import torch._dynamo, torch.optim, torch.utils.data, vtune.api, vtune.cli.main, vtune.cli.probe
+WARM := import torch._dynamo, torch.optim, torch.utils.data, vtune.api, vtune.cli.main, vtune.cli.live_phases, vtune.config.plan_file
 $(READY): pyproject.toml constraints.txt vtune/version.py
 	@$(PY) -c 'import sys; sys.exit("vtune needs Python 3.11 or newer, for example: make PY=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PY) -m venv $(VENV)

@@ -14,6 +14,7 @@ from vtune.config.program import resolve_program
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
+from vtune.domain.phases import Walk
 from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.selftest import CellResult
@@ -24,15 +25,19 @@ from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
+from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.knobs.describe import KnobView, describe_all
+from vtune.phases import AskedPhases, PhaseResult, run_phases
 from vtune.reporting.comparison import Comparison, check_two, compare_references
+from vtune.reporting.phase_times import Expected, expected
 from vtune.reporting.references import Side, find_side, read_again
 from vtune.reporting.study_report import find_report
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
+from vtune.strategies.left_out import left_out
 from vtune.strategies.race import Race
 from vtune.strategies.race_plan import RacePlan, plan_launches, turned
 from vtune.strategies.relaunch import changed_since
@@ -190,6 +195,57 @@ def _refusal(a: Side, b: Side, study: StudyPaths) -> UsageError | None:
     experiment = replace(a.experiment, workload=replace(workload, command=command))
     changed = (changed_since(one.record.trial, turned(one.record), experiment, study) for one in (a, b))
     return next((why for why in changed if why is not None), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPhases:
+    """Before anything is started: how far the journal is along the plan, and what is still to come."""
+
+    asked: AskedPhases
+    walk: Walk
+    # Of the study's journal, and those of them that ran another command or config.
+    records: tuple[TrialRecord, ...]
+    left_out: frozenset[int]
+    expected: Expected
+    folder: Path
+
+
+def phase(
+    experiment: Experiment,
+    asked: AskedPhases,
+    *,
+    results: Path = Path("results"),
+    wait: bool = False,
+    notify: Callable[[TuningEvent], None] = lambda event: None,
+) -> PhaseResult:
+    """The phases of a plan in their order, each winner carried forward and what fails rolled back. What the journal has
+    already is not measured again."""
+    check_platform()
+    machine = this_machine(declared_cores=experiment.declared_cores)
+    with open_study(results, experiment.study, machine, wait=wait) as study:
+        sweep_stale(study.paths.trials)
+        write_experiment(experiment, study.paths.experiment)
+        engine = LocalEngine(INJECT)
+        tuning = Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
+        return run_phases(tuning, asked)
+
+
+def plan_phases(experiment: Experiment, asked: AskedPhases, *, results: Path = Path("results")) -> PlannedPhases:
+    """The same as far as it is known before it begins. Starts and writes nothing."""
+    machine = this_machine(declared_cores=experiment.declared_cores)
+    paths = StudyPaths(results / experiment.study)
+    experiment = heeding(experiment, paths)
+    records = tuple(Journal(paths.journal).read())
+    others = left_out(records, experiment, paths)
+    walk = asked.strategy(experiment, machine, others).walk(records)
+    return PlannedPhases(
+        asked=asked,
+        walk=walk,
+        records=records,
+        left_out=others,
+        expected=expected(walk, experiment.window, records, asked.phases, confirm=asked.confirm),
+        folder=paths.root,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vtune.domain.effects import FindCeiling
-from vtune.domain.experiment import Experiment
+from vtune.domain.experiment import Experiment, Window
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
@@ -147,10 +147,17 @@ def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
     experiment = tuning.experiment
     ram = experiment.limits.ram
     return Watch(
-        window=experiment.window,
+        window=_window(experiment.window, proposal.steps),
         planned=experiment.planned_run,
         price=experiment.price,
         batch_factor=batch_factor(proposal.settings, experiment),
         ram_limit_bytes=ram.resolve(tuning.machine.ram_bytes) if ram is not None else None,
         vram_limit=experiment.limits.vram,
     )
+
+
+def _window(window: Window, steps: tuple[int, int] | None) -> Window:
+    """Steps that the user fixed go before a plan's."""
+    if steps is None or window.steps == window.max_steps:
+        return window
+    return replace(window, steps=steps[0], max_steps=max(steps[1], window.max_steps))

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import choosing
 import sight
 from children import adopt_orphans, can_shrink_shm
 from environment import NoPeers, default_cache, peers_python
@@ -38,7 +39,8 @@ from truth import Place, whole_run
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from dated import commit, into_readme, machine
 
-VTUNE = "vtune"
+VTUNE, VTUNE_PHASE = "vtune", "vtune phase"
+OWN = (VTUNE, VTUNE_PHASE)
 
 
 def main() -> int:
@@ -48,7 +50,7 @@ def main() -> int:
     # An ending that is asked for otherwise than by Ctrl-C cleans up as well.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     adopt_orphans()
-    tuners = options.tuner or [*TUNER_NAMES, VTUNE]
+    tuners = options.tuner or [*TUNER_NAMES, *OWN]
     interrupted = False
     failed = False
     if not options.table:
@@ -74,7 +76,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="TRAP", help="repeatable")
-    parser.add_argument("--tuner", action="append", choices=[*TUNER_NAMES, VTUNE], metavar="NAME", help="repeatable")
+    parser.add_argument("--tuner", action="append", choices=[*TUNER_NAMES, *OWN], metavar="NAME", help="repeatable")
     parser.add_argument("--quick", action="store_true", help="a smoke run: the figures mean nothing")
     parser.add_argument("--again", action="store_true", help="measure anew what is there already")
     parser.add_argument("--table", action="store_true", help="measure nothing: the table of what is there")
@@ -84,7 +86,7 @@ def _options() -> argparse.Namespace:
 
 
 def _peers(tuners: list[str], cache: Path | None) -> Path:
-    if set(tuners) == {VTUNE}:
+    if set(tuners) <= set(OWN):
         return Path(sys.executable)
     say("", "the peers' environment (made once, under a minute with a fast index)")
     return peers_python(cache)
@@ -114,13 +116,22 @@ def play(trap: Trap, tuners: list[str], python: Path, out: Path, *, quick: bool,
                 which: kept.timed(partial(sight.probe, trap, settings, place, which))
                 for which, settings in asked.items()
             }
-            kept.data["tuners"][VTUNE] = {"probes": probes, "choice": None}
+            kept.data["tuners"][VTUNE] = {"probes": probes}
             kept.save()
             for which, row in probes.items():
                 say(trap.name, f"vtune, {which}: {row.get('failed') or row.get('verdict') or row.get('detail')}")
+        if VTUNE_PHASE in tuners and (again or VTUNE_PHASE not in kept.data["tuners"]):
+            row = kept.timed(partial(choosing.phase, trap, place))
+            kept.data["tuners"][VTUNE_PHASE] = row
+            kept.save()
+            say(trap.name, f"{VTUNE_PHASE}: {row.get('failed') or row['key']} after {row.get('trials')} trials")
         _choices_truth(trap, place, kept)
     # A peer that finds nothing in time has answered; that vtune gives no answer is a failure of this harness's own.
-    return not any("failed" in row for row in (kept.data["tuners"].get(VTUNE) or {}).get("probes", {}).values())
+    rows = [
+        *(kept.data["tuners"].get(VTUNE) or {}).get("probes", {}).values(),
+        kept.data["tuners"].get(VTUNE_PHASE, {}),
+    ]
+    return not any("failed" in row for row in rows)
 
 
 def _truth(trap: Trap, place: Place, kept: Kept, *, again: bool) -> None:

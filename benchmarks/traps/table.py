@@ -14,6 +14,10 @@ from tuners import TUNERS
 from traps import TRAPS, Trap, key_of, settled
 from truth import truths_of
 
+OF_ALL = (
+    *((tuner.name, tuner.words) for tuner in TUNERS),
+    ("vtune phase", "`vtune phase`, of each knob in turn the two values that its model likes best, by real trials"),
+)  # fmt: skip
 BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of the figures -->"
 
 
@@ -66,33 +70,30 @@ def _peers(there: Mapping[str, Mapping[str, Any]]) -> list[str]:
         " | false gains | minutes |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for tuner in TUNERS:
+    for name, words in OF_ALL:
         scores = [
-            one
-            for trap in TRAPS
-            if trap.name in there and (one := scored(there[trap.name], trap, tuner.name)) is not None
+            one for trap in TRAPS if trap.name in there and (one := scored(there[trap.name], trap, name)) is not None
         ]
         if not scores:
             continue
         all_of = summary(scores)
         lines.append(
-            f"| {tuner.name} | {tuner.words} | {all_of.traps} of {len(there)} | {all_of.mean_regret:.0%}"
+            f"| {name} | {words} | {all_of.traps} of {len(there)} | {all_of.mean_regret:.0%}"
             f" | {all_of.worst_regret:.0%} | {all_of.within_5_percent} | {all_of.broken} | {all_of.false_gains}"
             f" | {all_of.seconds / 60:.1f} |"
         )
     lines += [
-        "| vtune | no choice yet: see below | | | | | | | |",
         "",
         "Regret: what the chosen settings lose against the best whole run under the limits, 100 % where the chosen run"
         f" dies. A false gain is a claimed speed-up that is more than {FALSE_GAIN:.0%} above the true one.",
         "",
-        "| trap | " + " | ".join(tuner.name for tuner in TUNERS) + " |",
-        "|---|" + "---|" * len(TUNERS),
+        "| trap | " + " | ".join(name for name, _ in OF_ALL) + " |",
+        "|---|" + "---|" * len(OF_ALL),
     ]
     for trap in TRAPS:
         if trap.name in there:
             told = there[trap.name]
-            cells = [told.get("skipped") or _cell(told, trap, tuner.name) for tuner in TUNERS]
+            cells = [told.get("skipped") or _cell(told, trap, name) for name, _ in OF_ALL]
             lines.append(f"| {trap.words} | " + " | ".join(cells) + " |")
     return lines
 
@@ -112,6 +113,8 @@ def _cell(told: Mapping[str, Any], trap: Trap, name: str) -> str:
     if row["claimed"] is not None and (judged.is_false_gain or row["claimed"] > 1 + FALSE_GAIN):
         claim = f"claims {row['claimed']:.1f}×, true {judged.true:.1f}×"
         words.append(f"**{claim}**" if judged.is_false_gain else claim)
+    if row.get("trials"):
+        words.append(f"{row['trials']} trials")
     if row.get("besides"):
         words.append(f"and {', '.join(row['besides'])}")
     return " · ".join(words).replace("|", "/")

@@ -47,6 +47,8 @@ class _Pace:
     # Of the epoch; None where its length is not known.
     batches: int | None
     costs: Costs | None
+    # By how much each worker begins its first batch later than the first one.
+    late_s: tuple[float, ...] = ()
 
     @property
     def starved_s(self) -> float:
@@ -57,7 +59,7 @@ class _Pace:
         """What an epoch's beginning costs whose first batch is there after `first_s`, with an empty queue."""
         if not self.workers:
             return max(0.0, first_s - self.load_s)
-        gained = gained_s(self.costs, self.batches) if self.costs is not None else None
+        gained = gained_s(self.costs, self.batches, self.late_s) if self.costs is not None else None
         if gained is None:
             # Without the costs of each batch: those of the last round come together, and all but one are for free.
             last_round = self.workers if self.batches is None else (self.batches - 1) % self.workers + 1
@@ -78,7 +80,7 @@ def around_steps(
     costs: Costs | None,
 ) -> Around:
     """`measured` has its rate and its costs; None of that is known without them."""
-    pace = _pace(measured, roles, regular, samples_per_epoch, costs)
+    pace = _pace(measured, roles, regular, loaded, samples_per_epoch, costs)
     if pace is None:
         return Around()
     begin_s = regular[0].started_s
@@ -117,6 +119,7 @@ def _pace(
     measured: Measurement,
     roles: Roles,
     regular: Sequence[StepWindow],
+    loaded: Sequence[BatchLoaded],
     samples_per_epoch: int | None,
     costs: Costs | None,
 ) -> _Pace | None:
@@ -142,7 +145,24 @@ def _pace(
         period_s=period_s,
         batches=None if samples_per_epoch is None else max(1, round(samples_per_epoch / by_batch)),
         costs=costs,
+        late_s=_late_s(roles, loaded),
     )
+
+
+def _late_s(roles: Roles, loaded: Sequence[BatchLoaded]) -> tuple[float, ...]:
+    """In the mean over the epochs that started workers anew; those that stay are ready together from the second on."""
+    if roles.settings.get("persistent_workers") or not roles.workers:
+        return ()
+    first: dict[int, tuple[int, float]] = {}
+    for load in loaded:
+        if load.pid not in first or load.started_s < first[load.pid][1]:
+            first[load.pid] = load.worker, load.started_s
+    seen = []
+    for one in roles.passes:
+        begun = dict(first[pid] for pid in one.worker_pids if pid in first)
+        if len(begun) == roles.workers and 0 in begun:
+            seen.append([max(0.0, begun[worker] - begun[0]) for worker in sorted(begun)])
+    return tuple(fmean(worker) for worker in zip(*seen, strict=True)) if seen else ()
 
 
 def _once_s(pace: _Pace, roles: Roles, loaded: Sequence[BatchLoaded], begin_s: float, started_s: float) -> float:

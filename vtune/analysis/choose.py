@@ -9,6 +9,7 @@ from vtune.analysis.comparable import (
     Settings,
     burden,
     by_settings,
+    died_of,
     has_rate,
     launched_rate,
     lost_of,
@@ -42,7 +43,10 @@ def choose(
     over = _over(measured, limits, ram_total_bytes)
     lasting = [record for record in measured if not record.measurement.fed_from_stock]
     cramped = {r.trial for r in measured if out_of_room(r.measurement)}
-    feasible = [record for record in lasting if record.trial not in over and record.trial not in cramped]
+    # Not the user's own: that it may fail is no reason to take it away, and theirs to know.
+    died = {trial: there for trial, there in died_of(records).items() if there.asked}
+    ruled_out = {*over, *cramped, *died}
+    feasible = [record for record in lasting if record.trial not in ruled_out]
     solid = [record for record in feasible if measured_enough(record)] or feasible
     ranked_by = metric_of(measured)
     rates = {record.trial: launched_rate(record, ranked_by, cores) for record in measured}
@@ -68,7 +72,7 @@ def choose(
     weak = {record.trial for record in feasible} - {record.trial for record in solid}
     short = {trial for trial in weak if rates[trial].value > least}
     tie = _tie(best, [record for record in feasible if record.trial not in short], against)
-    seen = Seen(best, baseline, tie, short, ratios, rounds, over)
+    seen = Seen(best, baseline, tie, short, ratios, rounds, over, died)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
     return Choice(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vtune.analysis.costs import Costs
@@ -15,12 +17,13 @@ MOST_BATCHES = 400
 SETTLING = 4
 
 
-def gained_s(costs: Costs, batches: int | None) -> float | None:
+def gained_s(costs: Costs, batches: int | None, late_s: Sequence[float] = ()) -> float | None:
     """Seconds by which an epoch of so many batches, from its first one's being there to its last step, is shorter than
     as many batches in the middle of a long one. None where the loader's schedule is another one.
 
     Workers that begin together deliver their rounds together, which wins time where the training waits for them; an
-    empty queue has nothing to bridge slow batches with, which loses some where the two are about as fast.
+    empty queue has nothing to bridge slow batches with, which loses some where the two are about as fast. Workers that
+    come one after the other (`late_s`, behind the first) hold up all that comes after their first batch.
     """
     workers, prefetch = costs.delivering, max(1, costs.prefetch_by_delivering)
     if not workers or not costs.in_order:
@@ -33,7 +36,7 @@ def gained_s(costs: Costs, batches: int | None) -> float | None:
     # Compared with whole rounds, as the workers' batches come in rounds in the middle of an epoch, too.
     rounds = -(-count // workers) * workers
     busy, training = drawn(costs, (settling + rounds, REPLICATES), np.random.default_rng(0))
-    cold = step_ends(busy[settling:], training.after(settling), workers=workers, prefetch=prefetch)
+    cold = step_ends(busy[settling:], training.after(settling), workers=workers, prefetch=prefetch, late_s=late_s)
     warm = step_ends(busy, training, workers=workers, prefetch=prefetch)
     first = cold[0] - training.own[settling]
     as_many = (warm[-1] - warm[settling - 1]) * count / rounds

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from vtune.analysis.compare import FULL, Rate, launched, lost_to_others
+from vtune.analysis.compare import FULL, MOST_SHARE, Rate, launched, lost_to_others
 from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 # A rate from fewer steps counts only where it was shown to be steady, or where nothing better is there.
@@ -17,6 +17,9 @@ LEAST_STEPS = 20
 TURNED_NOTHING = "the current settings"
 # Peaks of the same settings differ by some percent from launch to launch: within such a step they are the same.
 MEMORY_STEP = math.log(1.1)
+
+# Of its time on a core, what a neighbour's use of the caches, of the memory and of the core's other half may take.
+SLOWED = 0.3
 
 Settings = tuple[tuple[str, str], ...]
 Burden = tuple[bool, int, int, float, int]
@@ -46,6 +49,29 @@ def has_rate(record: TrialRecord) -> bool:
     """Completed, with a rate that says something of a run: a search for the ceiling feeds the training from memory."""
     measured = record.measurement
     return record.status is TrialStatus.COMPLETED and (measured.samples_per_s or 0) > 0 and measured.ceiling is None
+
+
+# They say of the settings that a run may not come to its end, whatever other launches of them came to.
+FATAL = (
+    TrialStatus.OUT_OF_VRAM,
+    TrialStatus.OUT_OF_RAM,
+    TrialStatus.OUT_OF_SHM,
+    TrialStatus.CRASHED,
+    TrialStatus.HUNG,
+    TrialStatus.DIVERGED,
+    TrialStatus.INVALID,
+)
+
+
+def died_of(records: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
+    """Each completed trial whose settings failed in another launch, and that launch. What a launch that ended early ran
+    with is not always known, so it is told by what was asked."""
+    failed = [record for record in records if record.status in FATAL and record.asked is not None]
+    return {
+        record.trial: there
+        for record in records
+        if has_rate(record) and (there := next((one for one in failed if one.asked == record.asked), None)) is not None
+    }
 
 
 def turned_nothing(record: TrialRecord) -> bool:
@@ -80,7 +106,27 @@ def lost_of(record: TrialRecord, cores: float | None) -> float:
     """By how much its rate may be higher without others beside it, as a logarithm. Where nobody knows how many cores
     there are, those that were busy are taken for all."""
     busy = (record.measurement.others_cores or 0.0) + (record.measurement.tree_cores or 0.0)
-    return lost_to_others(others_share(record, cores), full=cores is None or busy >= FULL * cores)
+    lost = lost_to_others(others_share(record, cores), full=cores is None or busy >= FULL * cores)
+    waited = _lost_on_cores(record.measurement)
+    return lost if waited is None else min(lost, waited)
+
+
+def _lost_on_cores(measured: Measurement) -> float | None:
+    """The most that others can have taken from a training that hardly needed a core: the time that it stood in line
+    for one, and what they slow down while it has one. A step may wait for the main process and for a worker, one after
+    the other. None where nobody counted."""
+    main = [use for use in measured.processes if use.role == "main"]
+    workers = [use for use in measured.processes if use.role != "main"]
+    known = [use for use in (*main, *workers) if use.queued_fraction is not None and use.cpu_fraction is not None]
+    if not main or len(known) < len(main) + len(workers) or measured.tree_cores is None:
+        return None
+    queued = sum(max((use.queued_fraction or 0.0 for use in side), default=0.0) for side in (main, workers))
+    used = sum(max((use.cpu_fraction or 0.0 for use in side), default=0.0) for side in (main, workers))
+    counted = sum(use.cpu_fraction or 0.0 for use in known)
+    # Threads that are not counted one by one stand in line as the others do: those of two processes of all.
+    unseen = max(0.0, measured.tree_cores - counted) * min(1.0, 2 / len(known))
+    line = sum(use.queued_fraction or 0.0 for use in known) / counted if counted > 0 else 1.0
+    return -math.log1p(-min(MOST_SHARE, queued + unseen * line + SLOWED * (used + unseen)))
 
 
 def others_share(record: TrialRecord, cores: float | None) -> float:

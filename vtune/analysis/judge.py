@@ -19,7 +19,7 @@ from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import ended_in_validation, validation_note
-from vtune.analysis.verify import mismatch
+from vtune.analysis.verify import mismatch, read_twice
 from vtune.analysis.vram_held import held_notes, whose_room
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact, ProcessStack
@@ -105,10 +105,13 @@ def judge(
     if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
+    repeated = read_twice(observed.roles, observed.facts) if observed.roles is not None else None
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
+        elif "workers" in spec.settings and repeated is not None:
+            status, detail = TrialStatus.INVALID, repeated
     own_notes: tuple[str, ...] = ()
     again = Again(study=study, settings=spec.settings, ram_limit_bytes=ram_limit_bytes)
     diagnosis = _diagnosis(
@@ -143,6 +146,7 @@ def judge(
             *_batch_note(measured, batch_factor),
             *_declared_note(machine),
             *_counting_notes(observed),
+            *([repeated] if repeated is not None and status is not TrialStatus.INVALID else []),
             *gpu_notes(measured.gpus),
             *([NOT_VALIDATED] if measured.gpus and not gpu_validated else []),
             *_unknown_notes(measured),
@@ -158,6 +162,7 @@ def judge(
         evidence=_evidence(status, outcome, observed, last_words),
         asked={name: value for name, value in spec.settings.items() if name not in current or current[name] != value},
         race=spec.race,
+        predicted=spec.predicted,
     )
 
 
@@ -296,7 +301,7 @@ def _counting_notes(observed: Observed) -> list[str]:
         for fact in observed.facts
         if fact.name == "loader" and fact.data.get("key") == roles.train.key
     )
-    if iterable and roles.workers > 1:
+    if iterable and roles.workers > 1 and read_twice(roles, observed.facts) is None:
         lines.append(
             f"the data set is iterable: unless it splits itself, {roles.workers} workers yield each sample twice"
         )

@@ -25,10 +25,12 @@ class Seen:
         ratios: Mapping[int, Ratio],
         rounds: Mapping[int, int],
         over: Mapping[int, tuple[Excess, ...]],
+        died: Mapping[int, TrialRecord],
     ) -> None:
         self.best, self.baseline, self.ratios, self.rounds, self.over = best, baseline, ratios, rounds, over
         self.tie = {record.trial for record in tie}
         self.short = short
+        self.died = died
 
 
 def lost_because(record: TrialRecord, seen: Seen) -> Lost:
@@ -43,6 +45,9 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "ceiling", "it was fed from memory, to find what the training could reach: no run has such a rate"
     if (record.measurement.samples_per_s or 0) <= 0:
         return "no_rate", "no rate could be measured"
+    if (there := seen.died.get(record.trial)) is not None:
+        ending = there.status.value.replace("_", " ")
+        return "failed", f"trial {there.trial}, another launch of the same settings, failed: {ending}"
     if record.trial in seen.over:
         return "over_limit", "; ".join(needs_text(excess) for excess in seen.over[record.trial])
     if out_of_room(record.measurement):

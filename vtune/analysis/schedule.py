@@ -14,6 +14,7 @@ one batch ahead: its device's steps follow each other, and loading goes on besid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,11 +47,22 @@ class Training(NamedTuple):
         return Training(own[batches:], None if launch is None else launch[batches:], waited[batches:], ready[batches:])
 
 
-def step_ends(busy: Array, training: Training, *, workers: int, prefetch: int, in_order: bool = True) -> Array:
-    """When the step on each batch ends, from an empty queue on. `busy`: dispatch and load of each batch."""
+def step_ends(
+    busy: Array,
+    training: Training,
+    *,
+    workers: int,
+    prefetch: int,
+    in_order: bool = True,
+    late_s: Sequence[float] = (),
+) -> Array:
+    """When the step on each batch ends, from an empty queue on. `busy`: dispatch and load of each batch. `late_s`: by
+    how much each worker is ready later than the first, where batches keep their order."""
     if workers == 0:
         return _without_workers(busy, training)
-    return (_in_order if in_order else _as_finished)(busy, training, workers, prefetch)
+    if in_order:
+        return _in_order(busy, training, workers, prefetch, late_s)
+    return _as_finished(busy, training, workers, prefetch)
 
 
 def _without_workers(load: Array, training: Training) -> Array:
@@ -63,9 +75,11 @@ def _without_workers(load: Array, training: Training) -> Array:
     return ends
 
 
-def _in_order(busy: Array, training: Training, workers: int, prefetch: int) -> Array:
+def _in_order(busy: Array, training: Training, workers: int, prefetch: int, late_s: Sequence[float]) -> Array:
     batches, replicates = busy.shape
     finished = np.zeros((workers, replicates))
+    for worker, late in enumerate(late_s[:workers]):
+        finished[worker] = late
     delivered = np.zeros((workers * prefetch, replicates))
     asked = ended = np.zeros(replicates)
     ends = np.empty((batches, replicates))

@@ -14,6 +14,7 @@ import typer
 from vtune.cli.compare import compare
 from vtune.cli.doctor import doctor
 from vtune.cli.knobs import knobs
+from vtune.cli.phase import phase
 from vtune.cli.probe import probe
 from vtune.cli.report import report
 from vtune.errors import StorageError, UsageError, VtuneError
@@ -49,6 +50,7 @@ def vtune(
 
 
 app.command()(probe)
+app.command()(phase)
 app.command()(report)
 app.command()(compare)
 app.command()(knobs)

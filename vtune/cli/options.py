@@ -58,3 +58,18 @@ Allow = Annotated[
 ]
 PriceOption = Annotated[str | None, typer.Option("--price", metavar="RATE", help="For example 3.67/h.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; start and write nothing.")]
+PlanOption = Annotated[
+    str,
+    typer.Option("--plan", metavar="NAME|FILE", help="ladder, safe, progressive, guided, or a file of your own."),
+]
+UpTo = Annotated[str | None, typer.Option("--up-to", metavar="N", help="End after phase N.")]
+Extend = Annotated[
+    bool, typer.Option("--extend", help="Climb past a ladder's end while it still wins.", show_default=False)
+]
+Options = Annotated[
+    bool, typer.Option("--options", help="Measure the plan's options too, not only predict them.", show_default=False)
+]
+NoConfirm = Annotated[
+    bool,
+    typer.Option("--no-confirm", help="No race of the winner against your own settings.", show_default=False),
+]

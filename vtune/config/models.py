@@ -136,6 +136,10 @@ def read_section(document: Document, problems: list[Problem]) -> ReadSection | N
     right = {key: value for key, value in raw.items() if str(key) not in failed}
     if "knobs" in failed:
         right["knobs"] = _keys_of_knobs(raw["knobs"])
+    elif right.get("knobs"):
+        right["knobs"] = {name: _in_our_words(name, entry) for name, entry in right["knobs"].items()}
+    if right.get("settings"):
+        right["settings"] = {name: check_value(knob_named(name), value) for name, value in right["settings"].items()}
     section = VtuneSection.model_validate({**right, **({"command": [PYTHON]} if "command" in failed else {})})
     problems += _window_problems(document, section)
     return ReadSection(section, frozenset(failed))
@@ -205,6 +209,13 @@ def _keys_of_knobs(entries: object) -> dict[str, dict[str, str]]:
         for name, entry in (entries.items() if isinstance(entries, Mapping) else ())
         if name in KNOB_NAMES and isinstance(entry, Mapping) and isinstance(entry.get("key"), str) and entry["key"]
     }
+
+
+def _in_our_words(name: str, entry: Any) -> Any:
+    """bf16 for bf16-mixed: in settings and journals the same thing has one name."""
+    if not isinstance(entry, Mapping) or not entry.get("values"):
+        return entry
+    return {**entry, "values": [check_value(knob_named(name), value) for value in entry["values"]]}
 
 
 def _values(entry: object) -> list[tuple[tuple[str | int, ...], Any]]:

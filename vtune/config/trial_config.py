@@ -10,13 +10,15 @@ from typing import Any
 
 import yaml
 
-from vtune.domain.effects import Scalar
+from vtune.domain.effects import ConfigValue
 from vtune.domain.experiment import Workload
 from vtune.errors import UsageError
 from vtune.files import write_atomically
 
 SECTION = "vtune"
-Changes = Mapping[tuple[str, ...], Scalar]
+Changes = Mapping[tuple[str, ...], ConfigValue]
+# As YAML and JSON have it.
+Plain = bool | int | float | str | list[int] | None
 
 
 def write_trial_config(workload: Workload, changes: Changes, target: Path) -> None:
@@ -29,13 +31,14 @@ def write_trial_config(workload: Workload, changes: Changes, target: Path) -> No
         write_atomically(target, _toml(source, changes))
         return
     wanted: Mapping[str, Any] = workload.config
-    for path, value in changes.items():
+    plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
+    for path, value in plain.items():
         wanted = _with_value(wanted, path, value)
     if suffix == ".json":
         dumped = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
         text = dumped if same_values(json.loads(dumped), wanted) else None
     else:
-        text = _spliced(source, wanted, changes) or dump_yaml(wanted)
+        text = _spliced(source, wanted, plain) or dump_yaml(wanted)
     if text is None:
         raise UsageError(
             f"the config {source} cannot be copied: it would read back with other values",
@@ -80,7 +83,7 @@ def _typed(key: object) -> tuple[type, object]:
     return type(key), key
 
 
-def _with_value(config: Mapping[str, Any], path: tuple[str, ...], value: Scalar) -> dict[str, Any]:
+def _with_value(config: Mapping[str, Any], path: tuple[str, ...], value: Plain) -> dict[str, Any]:
     """A new mapping along the path only: anchors share mappings between sections, and others must not change."""
     key, rest = path[0], path[1:]
     if not rest:
@@ -89,15 +92,15 @@ def _with_value(config: Mapping[str, Any], path: tuple[str, ...], value: Scalar)
     return {**config, key: _with_value(inner if isinstance(inner, Mapping) else {}, rest, value)}
 
 
-def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Changes) -> str | None:
-    """The file's own text with the section cut out and the changed scalars replaced: a training whose reader is not
+def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Mapping[tuple[str, ...], Plain]) -> str | None:
+    """The file's own text with the section cut out and the changed values replaced: a training whose reader is not
     PyYAML (YAML 1.2, interpolations) then reads all the rest as before. None when that does not give what is wanted."""
     try:
         text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(root, yaml.MappingNode) or root.flow_style:
             return None
-        pieces = [_scalar_piece(root, path, value) for path, value in changes.items()]
+        pieces = [_value_piece(root, path, value) for path, value in changes.items()]
         pieces += _section_pieces(root, text)
         if None in pieces:
             return None
@@ -108,7 +111,7 @@ def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Changes) -
         return None
 
 
-def _scalar_piece(root: yaml.MappingNode, path: tuple[str, ...], value: Scalar) -> tuple[int, int, str] | None:
+def _value_piece(root: yaml.MappingNode, path: tuple[str, ...], value: Plain) -> tuple[int, int, str] | None:
     node: yaml.Node = root
     for key in path:
         if not isinstance(node, yaml.MappingNode):
@@ -118,7 +121,8 @@ def _scalar_piece(root: yaml.MappingNode, path: tuple[str, ...], value: Scalar) 
             return None
         node = found[0]
     # An empty value has no place of its own, and one of several lines no end that a splice could trust.
-    if not isinstance(node, yaml.ScalarNode) or node.end_mark.line != node.start_mark.line or not node.value:
+    in_place = isinstance(node, yaml.ScalarNode) or (isinstance(node, yaml.SequenceNode) and bool(node.flow_style))
+    if not in_place or node.end_mark.line != node.start_mark.line or not node.value:
         return None
     written: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**31)
     return node.start_mark.index, node.end_mark.index, written.removesuffix("\n").removesuffix("\n...")

@@ -22,6 +22,8 @@ LostFor = Literal[
     "out_of_room",
     "repeated",
     "other_cache",
+    # Another command or config than the phases walked with.
+    "other_training",
     "tie",
     "slower",
     "baseline",

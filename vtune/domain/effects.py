@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Scalar = bool | int | float | str | None
+# A config may list an edge or a width for each axis or level: such a list is set as a whole.
+ConfigValue = Scalar | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,8 @@ class SetConfigKey:
     """Set one key of the copy of the training's config that the trial gets."""
 
     path: tuple[str, ...]
-    value: Scalar
+    # As the training writes it: "bf16-mixed" where vtune says bf16.
+    value: ConfigValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,20 +15,35 @@ LoaderOption = Literal["num_workers", "prefetch_factor", "persistent_workers", "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
     name: str
-    kind: Literal["int", "bool"]
+    kind: Literal["int", "bool", "text"]
     minimum: int | None = None
     maximum: int | None = None
+    # What a relative value (half the patch) is rounded to.
+    multiple: int = 1
+    # Of a text: all that it can be, as vtune says it, …
+    words: tuple[str, ...] = ()
+    # … and as families of trainings write these words, in the same order.
+    spellings: tuple[tuple[Scalar, ...], ...] = ()
+    # A config may list one for each axis or level: which of them the value is. The others follow in proportion.
+    of_list: Literal["first", "longest"] | None = None
     numerics: Numerics
     # Why it is in that class, in one line for `vtune knobs`.
     numerics_reason: str
     # How the hook turns it when no config key does; None when only the training's config can.
     loader_option: LoaderOption | None = None
+    # The variable of the environment that does it where neither a key nor a flag is there.
+    env: str | None = None
     # Where trainings usually keep it, the surest name first.
     config_keys: tuple[str, ...] = ()
     # What commands call it beyond the last words of those keys; one letter is a short flag.
     flags: tuple[str, ...] = ()
+    # Last words of those keys that mean something else in other places: they count in the listed places only.
+    common_words: frozenset[str] = frozenset()
     # A config may say null and mean torch's default.
     nullable: bool = False
+    # A value of the training's that it cannot take is a mistake. False: trainings have values of their own for it (0:
+    # never, or a table by phase), and what vtune cannot read it leaves alone.
+    checked: bool = True
     doc: str
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from vtune.domain.phases import Walk
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialSpec
 
@@ -35,4 +36,13 @@ class TrialFinished:
     record: TrialRecord
 
 
-TuningEvent = TrialStarted | TrialProgress | TrialFinished
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkMoved:
+    """Before each trial of a plan of phases, and once more when it is over."""
+
+    walk: Walk
+    # Of the study, in the order in which they were run.
+    records: tuple[TrialRecord, ...] = ()
+
+
+TuningEvent = TrialStarted | TrialProgress | TrialFinished | WalkMoved

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
+from vtune.domain.prediction import Prediction
 from vtune.domain.trial import RaceLeg, TrialStatus
 
 Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
@@ -366,3 +367,5 @@ class TrialRecord:
     # What the trial turned; None in records that do not say it. `settings` also holds what was there anyway.
     asked: Mapping[str, Scalar] | None = None
     race: RaceLeg | None = None
+    # What it was expected to do, before it was run.
+    predicted: Prediction | None = None

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from vtune.domain.effects import Effect, Scalar
+from vtune.domain.prediction import Prediction
 
 
 class TrialStatus(StrEnum):
@@ -48,6 +49,9 @@ class Proposal:
     reason: str
     origin: str
     race: RaceLeg | None = None
+    predicted: Prediction | None = None
+    # Measured steps at least and at most, where whoever proposes it wants another window than usual.
+    steps: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ class TrialSpec:
     # Marks every process of this trial in its environment, so that a sweep never touches what is not ours.
     token: str
     race: RaceLeg | None = None
+    # What it was expected to do, before it was run.
+    predicted: Prediction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,4 +34,5 @@ def refused_record(experiment: Experiment, proposal: Proposal, number: int, refu
             name: value for name, value in proposal.settings.items() if name not in current or current[name] != value
         },
         race=proposal.race,
+        predicted=proposal.predicted,
     )

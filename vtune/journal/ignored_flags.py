@@ -16,6 +16,8 @@ from vtune.journal.paths import StudyPaths
 from vtune.knobs.registry import KNOBS
 from vtune.knobs.ways import ThroughCommand, way_of
 
+ASK_AGAIN = "ask again"
+
 
 def heeding(experiment: Experiment, study: StudyPaths) -> Experiment:
     """With the flags that this study has learnt to leave alone, for this command, these scripts and this config."""
@@ -47,7 +49,12 @@ def learnt_from(record: TrialRecord, experiment: Experiment, study: StudyPaths) 
     flags = sorted(experiment.ignored_flags | set(ignored.values()))
     dump_json(study.ignored_flags, {"question": fingerprint_of(experiment), "flags": flags})
     again = tuple(
-        f"ask again: {typed} of the command did not reach the loader, so this study now turns {name} from inside"
+        f"{ASK_AGAIN}: {typed} of the command did not reach the loader, so this study now turns {name} from inside"
         for name, typed in ignored.items()
     )
     return replace(record, diagnosis=replace(record.diagnosis, next=again))
+
+
+def learnt_another_way(record: TrialRecord) -> bool:
+    """An invalid trial whose settings go another way by now: asked again, it is another trial."""
+    return record.status is TrialStatus.INVALID and any(one.startswith(ASK_AGAIN) for one in record.diagnosis.next)

@@ -95,6 +95,10 @@ class StudyPaths:
         return self.root / "choice.json"
 
     @property
+    def phases(self) -> Path:
+        return self.root / "phases.json"
+
+    @property
     def report_md(self) -> Path:
         return self.root / "report.md"
 

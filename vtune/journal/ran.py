@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.journal.paths import TrialPaths
+from vtune.knobs.batch import ACCUMULATE_STEPS
 from vtune.knobs.flags import Flag, find_flag
 from vtune.knobs.registry import KNOBS
 
@@ -45,15 +46,18 @@ def ran(command: Sequence[str], cwd: str, env: Mapping[str, str], *, trial: str)
     )
 
 
-def same_training(one: Sequence[str], other: Sequence[str]) -> bool:
-    """But for settings: a flag that is a knob is a setting, and so is what a trial's copy of the config changes."""
-    words, others = _without_knobs(one), _without_knobs(other)
+def same_training(one: Sequence[str], other: Sequence[str], turned: Collection[str] = ()) -> bool:
+    """But for settings: a flag that is a knob is a setting, and so is what a trial's copy of the config changes. Of
+    what no loader has, a record tells only what was `turned`: any other such flag makes another training."""
+    words, others = _without_knobs(one, turned), _without_knobs(other, turned)
     return len(words) == len(others) and all(_alike(*pair) for pair in zip(words, others, strict=True))
 
 
-def _without_knobs(command: Sequence[str]) -> list[str]:
+def _without_knobs(command: Sequence[str], turned: Collection[str]) -> list[str]:
     knobs: set[int] = set()
     for knob in KNOBS:
+        if knob.loader_option is None and knob is not ACCUMULATE_STEPS and knob.name not in turned:
+            continue
         flag = find_flag(knob, tuple(command))
         if isinstance(flag, Flag):
             # `--workers 4` are two words, `--workers=4` is one.

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vtune.domain.prediction import Prediction
 from vtune.domain.record import (
     Ceiling,
     Diagnosis,
@@ -52,6 +53,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
     flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
+    flat["predicted"] = record.predicted
     plain: dict[str, Any] = to_json(flat)
     return plain
 
@@ -105,7 +107,13 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         evidence=item.get("evidence", {}),
         asked=item.get("asked"),
         race=_made(RaceLeg, item["race"]) if item.get("race") else None,
+        predicted=_prediction(item["predicted"]) if item.get("predicted") else None,
     )
+
+
+def _prediction(item: Mapping[str, Any]) -> Prediction:
+    intervals = {name: _pair(item.get(name)) for name in ("samples_per_s_ci95", "ram_ci95", "vram_ci95")}
+    return Prediction(**{**_known(Prediction, item), **intervals, "notes": tuple(item.get("notes") or ())})
 
 
 def _made(kind: type[Any], item: Mapping[str, Any]) -> Any:

@@ -108,6 +108,8 @@ class StepLog:
                     self.device_steps.append(event)
                 case StageEnded():
                     self.stages.append(event)
+                case Fact():
+                    self.facts.append(event)
 
 
 def _pid_of(path: Path) -> int:
@@ -115,7 +117,7 @@ def _pid_of(path: Path) -> int:
     return int(found.group(1)) if found else -1
 
 
-def _events(pid: int, text: bytes) -> Iterable[Event]:
+def _events(pid: int, text: bytes) -> Iterable[Event | Fact]:
     for kind, flags, source, group, index, a, b, c, n1, n2 in RECORD.iter_unpack(text):
         match kind:
             case 1:
@@ -157,6 +159,8 @@ def _events(pid: int, text: bytes) -> Iterable[Event]:
                     busy_s=a,
                     gap_s=None if c < 0 else c,
                 )
+            case 7:
+                yield Fact(pid=pid, t_s=b, name="first_batch", data={"worker": source, "index": index, "digest": n1})
             case 6 if group < len(STAGES):
                 yield StageEnded(
                     pid=pid,

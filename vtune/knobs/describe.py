@@ -10,9 +10,10 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.knob import Knob, TrainLoader
 from vtune.domain.machine import Machine
+from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.registry import KNOBS
 from vtune.knobs.values import values_of
-from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughHook, way_of
+from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughEnvironment, ThroughHook, way_of
 
 # As many as fit on a line beside the words around them.
 KEYS_SHOWN = 3
@@ -22,14 +23,14 @@ KEYS_SHOWN = 3
 class KnobWay:
     """The way into one training, or why there is none. Field names are those of `vtune knobs --json`."""
 
-    way: Literal["config_key", "flag", "hook"] | None
-    # The key, the flag, or file:line of the loader as far as it is known.
+    way: Literal["config_key", "flag", "hook", "environment"] | None
+    # The key, the flag, the variable, or file:line of the loader as far as it is known.
     through: str | None = None
     # In a sentence.
     how: str | None = None
     why_not: str | None = None
     current: Scalar = None
-    # The key, the flag or the loader that the current value was read from.
+    # The key, the flag, the variable or the loader that the current value was read from.
     current_from: str | None = None
 
 
@@ -68,9 +69,11 @@ def _values_note(knob: Knob, experiment: Experiment | None, values: tuple[Scalar
         return f"from vtune.knobs.{knob.name}.values"
     if values:
         return None
-    if knob.name == "accumulate_steps":
+    if knob is ACCUMULATE_STEPS:
         return "what keeps the effective batch, which is not known yet"
-    return "halves and doubles of the current value, which is not known yet"
+    if knob is BATCH_SIZE:
+        return "halves and doubles of the current value, which is not known yet"
+    return "by the current value, which is not known"
 
 
 def _way(knob: Knob, experiment: Experiment, loader: TrainLoader | None) -> KnobWay:
@@ -96,6 +99,14 @@ def _way(knob: Knob, experiment: Experiment, loader: TrainLoader | None) -> Knob
             )
         case ThroughHook():
             return _inside(knob, way, experiment.workload, loader)
+        case ThroughEnvironment():
+            return KnobWay(
+                way="environment",
+                through=way.name,
+                how=f"{way.name} in the environment, which a script may overrule",
+                current=way.value,
+                current_from=way.name if way.value is not None else None,
+            )
         case NoWay():
             looked = ", ".join(knob.config_keys[:KEYS_SHOWN])
             return KnobWay(

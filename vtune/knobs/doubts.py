@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from vtune.knobs.arguments import Argument, is_script, named_arguments, own_words, plain_name
 
@@ -44,9 +45,10 @@ _ALSO_A_VALUE = re.compile(r"[+-]?[0-9][0-9.,_e+-]*|auto|max|none|null|default|t
 _DASHED = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)")
 
 
-def section_doubt(typed: str, sections: Sequence[str], *, optimizer: bool) -> str | None:
-    """A well-known section is the training's; one that nobody knows may be a model's or a metric's."""
-    known = SECTIONS | _WHOLE | (_OPTIMIZER if optimizer else frozenset())
+def section_doubt(typed: str, sections: Sequence[str], own: AbstractSet[str], *, optimizer: bool) -> str | None:
+    """A well-known section is the training's, and `own` are those in which this knob usually stands; one that nobody
+    knows may be a model's or a metric's."""
+    known = SECTIONS | _WHOLE | own | (_OPTIMIZER if optimizer else frozenset())
     stranger = next((section for section in sections if plain_name(section) not in known), None)
     return None if stranger is None else f'{typed} of the command may be another part\'s: "{stranger}" is not known'
 

@@ -10,9 +10,11 @@ from vtune.domain.effects import Scalar
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.arguments import FLAG, OVERRIDE, own_words, plain_name, what_runs
+from vtune.knobs.batch import ACCUMULATE_STEPS
 from vtune.knobs.doubts import flag_doubt, list_doubt, override_doubt, place_doubt, section_doubt
 from vtune.knobs.other_loaders import of_another_loader
 from vtune.knobs.settings import FALSE, TRUE, parse_setting, shown
+from vtune.knobs.written import word_as
 
 # argparse takes a flag's beginning for it. That far into the last word no other common flag begins alike:
 # --num-wo is no --num-warmup-steps, --batch-si no --batch-sampler.
@@ -79,15 +81,9 @@ def find_flag(knob: Knob, command: Sequence[str]) -> Flag | UnclearFlag | None:
     return Flag(typed=match.typed, position=match.position, prefix=match.prefix, text=match.text, value=value)
 
 
-def word_with(flag: Flag, value: Scalar) -> str:
+def word_with(flag: Flag, knob: Knob, value: Scalar) -> str:
     """The word of the command that holds the value, with another one in the spelling of the old."""
-    return flag.prefix + (_spelt_like(flag.text, value) if isinstance(value, bool) else str(value))
-
-
-def _spelt_like(text: str, value: bool) -> str:
-    words = TRUE if text.lower() in TRUE else FALSE
-    word = (TRUE if value else FALSE)[words.index(text.lower())]
-    return word.upper() if text.isupper() else word.title() if text[:1].isupper() else word
+    return flag.prefix + word_as(knob, value, flag.text)
 
 
 def _matches(knob: Knob, command: Sequence[str]) -> Iterator[_Match]:
@@ -160,14 +156,17 @@ def _is_pair(knob: Knob, word: str, following: str | None) -> bool:
 def _name_doubt(knob: Knob, typed: str, name: str) -> str | None:
     if "." not in name and "_" not in plain_name(name) and not _means(knob, name):
         return f"{typed} of the command may be an abbreviation, or another option"
-    return section_doubt(typed, name.split(".")[:-1], optimizer=knob.loader_option is None)
+    own = {section for key in knob.config_keys for section in key.split(".")[:-1]}
+    return section_doubt(typed, name.split(".")[:-1], own, optimizer=knob is ACCUMULATE_STEPS)
 
 
 def _means(knob: Knob, name: str, *, abbreviated: bool = False) -> bool:
     *sections, last = name.split(".")
     if any(map(of_another_loader, sections)):
         return False
-    known = {dotted.rpartition(".")[2] for dotted in knob.config_keys}
+    if last in knob.common_words:
+        return name in knob.config_keys
+    known = {dotted.rpartition(".")[2] for dotted in knob.config_keys} - knob.common_words
     known |= {flag for flag in knob.flags if len(flag) > 1}
     return last in known or (abbreviated and not sections and any(_abbreviates(last, full) for full in known))
 

@@ -11,8 +11,9 @@ from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.other_loaders import of_another_loader
 from vtune.knobs.registry import KNOBS
-from vtune.knobs.settings import check_value
+from vtune.knobs.settings import shown
 from vtune.knobs.spelling import nearest
+from vtune.knobs.written import read_as
 
 KeyPath = tuple[str, ...]
 
@@ -21,7 +22,8 @@ CHOOSES_ITSELF = frozenset(("", "auto", "max", "default", "none", "null"))
 
 
 def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
-    """The user's binding, else a well-known name, else the only key of that name anywhere in the tree."""
+    """The user's binding, else a well-known name, else the only key of that name anywhere in the tree, unless the name
+    is a common word."""
     config = experiment.workload.config
     for binding in experiment.knobs:
         if binding.name == knob.name and binding.key is not None:
@@ -32,7 +34,7 @@ def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
         path = path_of(config, dotted)
         if path is not None and _fits(knob, value_at(config, path)):
             return path
-    names = {dotted.rpartition(".")[2] for dotted in knob.config_keys}
+    names = {dotted.rpartition(".")[2] for dotted in knob.config_keys} - knob.common_words
     deeper = [
         path
         for path, value in leaves(config)
@@ -46,8 +48,17 @@ def value_of_key(knob: Knob, experiment: Experiment) -> Scalar:
     config, path = experiment.workload.config, find_key(knob, experiment)
     if config is None or path is None:
         return None
-    value: Scalar = value_at(config, path) if _fits(knob, value_at(config, path)) else None
-    return value
+    raw = value_at(config, path)
+    return read_as(knob, raw) if raw is not None and _fits(knob, raw) else None
+
+
+def strange_value(knob: Knob, experiment: Experiment) -> str | None:
+    """Why a well-known key of the config is not this knob although it has its name: a value that is none of its own."""
+    config = experiment.workload.config or {}
+    path = next(filter(None, (path_of(config, dotted) for dotted in knob.config_keys)), None)
+    if path is None or _fits(knob, value_at(config, path)):
+        return None
+    return f"its key {'.'.join(path)} is {shown(value_at(config, path))}, which vtune cannot read as {knob.name}"
 
 
 def wrong_values(config: Mapping[str, Any], *, bound: Collection[str] = ()) -> list[tuple[KeyPath, str]]:
@@ -56,7 +67,7 @@ def wrong_values(config: Mapping[str, Any], *, bound: Collection[str] = ()) -> l
     wrong: list[tuple[KeyPath, str]] = []
     for knob in KNOBS:
         path = next(filter(None, (path_of(config, dotted) for dotted in knob.config_keys)), None)
-        if path is None or knob.name in bound:
+        if path is None or knob.name in bound or not knob.checked:
             continue
         problem = _mistake(knob, path, value_at(config, path))
         if problem is not None:
@@ -119,7 +130,7 @@ def _bound_key(knob: Knob, key: KeyPath, config: Mapping[str, Any] | None) -> Ke
     # The user named this key, so a word in it is a choice that a number may replace.
     if value is not None and not (isinstance(value, str) and _is_a_choice(value)):
         try:
-            check_value(knob, value)
+            read_as(knob, value)
         except UsageError as error:
             raise UsageError(f"{dotted}, named for a knob: {error.message}", hint=error.hint) from None
     return path
@@ -129,7 +140,7 @@ def _fits(knob: Knob, value: object) -> bool:
     if value is None:
         return knob.nullable
     try:
-        check_value(knob, value)
+        read_as(knob, value)
     except UsageError:
         return False
     return True
@@ -144,7 +155,7 @@ def _mistake(knob: Knob, path: KeyPath, value: object) -> str | None:
             return None  # a bare `workers` may name hosts
         return f'{dotted} must be a whole number, got "{value}"'
     try:
-        check_value(knob, value)
+        read_as(knob, value)
     except UsageError as error:
         return error.message.replace(knob.name, dotted, 1)
     return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import assert_never
 
 from vtune.domain.effects import (
+    ConfigValue,
     Effect,
     FindCeiling,
     LimitVram,
@@ -25,7 +26,16 @@ from vtune.errors import UsageError
 from vtune.knobs.flags import word_with
 from vtune.knobs.registry import knob_named
 from vtune.knobs.settings import check_settings, check_value
-from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughHook, current_settings, way_of
+from vtune.knobs.ways import (
+    NoWay,
+    ThroughCommand,
+    ThroughConfig,
+    ThroughEnvironment,
+    ThroughHook,
+    current_settings,
+    way_of,
+)
+from vtune.knobs.written import written_as
 
 YAML_SUFFIX = ".yaml"
 
@@ -76,7 +86,7 @@ def batch_factor(settings: Mapping[str, Scalar], experiment: Experiment, batch_s
 class Changes:
     """What effects ask of the parent before the start, each in its place."""
 
-    config: dict[tuple[str, ...], Scalar] = field(default_factory=dict)
+    config: dict[tuple[str, ...], ConfigValue] = field(default_factory=dict)
     # Position in the command → the new word.
     command: dict[int, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
@@ -154,6 +164,7 @@ def plan_trial(
         env={**(env or {}), **workload.env, **changes_of(effects).env},
         token=token,
         race=proposal.race,
+        predicted=proposal.predicted,
     )
 
 
@@ -169,10 +180,14 @@ def _effect(knob: Knob, value: Scalar, experiment: Experiment, train_loader: str
     value = check_value(knob, value)
     match way := way_of(knob, experiment):
         case ThroughConfig():
-            return SetConfigKey(path=way.path, value=value)
+            return SetConfigKey(path=way.path, value=written_as(knob, value, way.raw))
         case ThroughCommand():
             flag = way.flag
-            return SetArgument(argument=flag.typed, position=flag.position, word=word_with(flag, value), value=value)
+            return SetArgument(
+                argument=flag.typed, position=flag.position, word=word_with(flag, knob, value), value=value
+            )
+        case ThroughEnvironment():
+            return SetEnv(name=way.name, value=str(value))
         case ThroughHook() | NoWay():
             check_reachable(knob, experiment)
             return _hooked(knob, value, train_loader)

@@ -6,6 +6,17 @@ from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.loader import IN_ORDER, PERSISTENT_WORKERS, PIN_MEMORY, PREFETCH_FACTOR, WORKERS
+from vtune.knobs.mathematics import (
+    CHANNELS_LAST,
+    COMPILE,
+    DEEP_SUPERVISION,
+    FILTERS,
+    GRADIENT_CHECKPOINTING,
+    PATCH_SIZE,
+    PRECISION,
+    SURFACE_DISTANCE_INTERVAL,
+    THREADS,
+)
 from vtune.knobs.spelling import nearest
 
 KNOBS: tuple[Knob, ...] = (
@@ -16,6 +27,15 @@ KNOBS: tuple[Knob, ...] = (
     IN_ORDER,
     BATCH_SIZE,
     ACCUMULATE_STEPS,
+    PRECISION,
+    COMPILE,
+    GRADIENT_CHECKPOINTING,
+    CHANNELS_LAST,
+    THREADS,
+    FILTERS,
+    PATCH_SIZE,
+    SURFACE_DISTANCE_INTERVAL,
+    DEEP_SUPERVISION,
 )
 KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 

@@ -9,6 +9,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.registry import KNOB_NAMES, knob_named
+from vtune.knobs.spelling import nearest
 
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
@@ -32,6 +33,8 @@ def parse_setting(knob: Knob, text: str) -> Scalar:
         if word in TRUE or word in FALSE:
             return word in TRUE
         raise UsageError(f'{knob.name} must be true or false, got "{text}"')
+    if knob.kind == "text":
+        return check_value(knob, text)
     if not WHOLE_NUMBER.fullmatch(text):
         raise UsageError(f'{knob.name} must be a whole number, got "{text}"')
     return check_value(knob, int(text))
@@ -43,6 +46,8 @@ def check_value(knob: Knob, value: object) -> Scalar:
         if isinstance(value, bool):
             return value
         raise UsageError(f"{knob.name} must be true or false, got {shown(value)}")
+    if knob.kind == "text":
+        return _word(knob, value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{knob.name} must be a whole number, got {shown(value)}")
     if knob.minimum is not None and value < knob.minimum:
@@ -50,6 +55,14 @@ def check_value(knob: Knob, value: object) -> Scalar:
     if knob.maximum is not None and value > knob.maximum:
         raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {value}")
     return value
+
+
+def spelling_of(knob: Knob, value: object) -> tuple[Scalar, ...] | None:
+    """The family of spellings that it is from; None where no family has it."""
+    for family in (knob.words, *knob.spellings):
+        if any(_same_word(value, spelt) for spelt in family):
+            return family
+    return None
 
 
 def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None) -> None:
@@ -64,6 +77,24 @@ def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None
             f"{' and '.join(idle)} {'needs' if len(idle) == 1 else 'need'} at least one worker, but {why}",
             hint="set workers=1 or more, or leave " + " and ".join(idle) + " out",
         )
+
+
+def _word(knob: Knob, value: object) -> str:
+    """In vtune's own spelling: in settings and journals the same thing has one name."""
+    family = spelling_of(knob, value)
+    if family is not None:
+        return knob.words[next(at for at, spelt in enumerate(family) if _same_word(value, spelt))]
+    meant = nearest(value, knob.words) if isinstance(value, str) else None
+    raise UsageError(
+        f"{knob.name} must be one of {', '.join(knob.words)}, got {shown(value)}"
+        + (f'; did you mean "{meant}"?' if meant else "")
+    )
+
+
+def _same_word(value: object, spelt: Scalar) -> bool:
+    if isinstance(value, str) and isinstance(spelt, str):
+        return value.strip().lower() == spelt
+    return type(value) is type(spelt) and value == spelt
 
 
 def shown(value: object) -> str:

@@ -6,15 +6,18 @@ number of cores and the current value, which are always among them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import Knob
 from vtune.domain.machine import Machine
+from vtune.domain.phases import RungValue, Times
 from vtune.knobs.arguments import named_arguments, own_words
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.loader import PREFETCH_FACTOR, WORKERS
+from vtune.knobs.mathematics import FILTERS, PATCH_SIZE, PRECISION, SURFACE_DISTANCE_INTERVAL, THREADS
 from vtune.knobs.ways import current_settings
 
 # A worker that waits for its storage leaves its core to others, so more workers than cores may pay; one that computes
@@ -26,6 +29,8 @@ PREFETCH = (1, 2, 4, 8)
 # Halves win memory, and accumulation gives the effective batch back; doubles win speed until memory ends, and each
 # beyond that end costs a trial that fails.
 BATCH_FACTORS = (0.25, 0.5, 1, 2, 4, 8)
+# Of the current value, where only one direction is faster: a smaller model or patch, a rarer loss.
+FASTER = {FILTERS: (0.5, 1.0), PATCH_SIZE: (0.5, 0.75, 1.0), SURFACE_DISTANCE_INTERVAL: (1.0, 2.0, 4.0)}
 # How launchers are told the number of processes on this machine, each of which has workers of its own.
 RANKS = ("nproc_per_node", "nproc", "num_processes", "num_gpus")
 
@@ -42,21 +47,44 @@ def values_of(
     current = _current(experiment, now)
     if knob.kind == "bool":
         return (False, True)
+    if knob.kind == "text":
+        return _words(knob, machine, current.get(knob.name))
     values: set[int] = set()
+    command = experiment.workload.command if experiment is not None else ()
+    cores = machine.cores_to_plan_for / ranks_of(command)
     if knob is WORKERS:
-        command = experiment.workload.command if experiment is not None else ()
-        values = _workers(machine.cores_to_plan_for / ranks_of(command))
+        values = _workers(cores)
+    elif knob is THREADS:
+        values = _threads(cores)
     elif knob is PREFETCH_FACTOR:
         values = set(PREFETCH)
     elif knob is BATCH_SIZE:
         values = _batch_sizes(current.get("batch_size"))
     elif knob is ACCUMULATE_STEPS:
         values = _accumulate_steps(current)
+    elif knob in FASTER:
+        turned = (resolve(Times(factor=factor), current.get(knob.name), knob) for factor in FASTER[knob])
+        values = {value for value in turned if isinstance(value, int)}
     known = current.get(knob.name)
     if isinstance(known, int):
         values.add(known)
     least, most = knob.minimum, knob.maximum
     return tuple(v for v in sorted(values) if (least is None or v >= least) and (most is None or v <= most))
+
+
+def resolve(value: RungValue, current: Scalar, knob: Knob) -> Scalar:
+    """What a plan's value comes to; None where it is relative to what nobody knows."""
+    if not isinstance(value, Times):
+        return value
+    if isinstance(current, bool) or not isinstance(current, int):
+        return None
+    if value.factor == 1:
+        return current
+    # Halves go up: half of a batch of 3 is 2.
+    wanted = knob.multiple * math.floor(current * value.factor / knob.multiple + 0.5)
+    # A part of something is never nothing.
+    least, most = max(knob.minimum or 0, min(knob.multiple, current)), knob.maximum
+    return max(least, wanted if most is None else min(wanted, most))
 
 
 def accumulate_for(batch_size: int, now: Mapping[str, Scalar]) -> int | None:
@@ -95,6 +123,18 @@ def _workers(cores: float) -> set[int]:
             values.add(between)
         power *= 2
     return values
+
+
+def _threads(cores: float) -> set[int]:
+    """1, 2, 4, 8 … up to the cores, and the cores themselves."""
+    usable = max(1, int(cores))
+    return {usable, *(2**power for power in range(usable.bit_length()))}
+
+
+def _words(knob: Knob, machine: Machine, current: Scalar) -> tuple[Scalar, ...]:
+    """fp16 needs a scaler of its gradients, which trainings have for GPUs only."""
+    left_out = {"fp16"} if knob is PRECISION and not machine.gpus else set()
+    return tuple(word for word in knob.words if word not in left_out or word == current)
 
 
 def _batch_sizes(current: Scalar) -> set[int]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import Knob
+from vtune.errors import UsageError
 from vtune.knobs.flags import Flag, UnclearFlag, find_flag
-from vtune.knobs.keys import KeyPath, find_key, value_of_key
+from vtune.knobs.keys import KeyPath, find_key, strange_value, value_at, value_of_key
 from vtune.knobs.registry import KNOBS
+from vtune.knobs.settings import parse_setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class ThroughConfig:
     value: Scalar
     # The user named it in vtune.knobs.
     bound: bool
+    # As it stands in the config, for whoever writes another one in the same manner.
+    raw: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +40,26 @@ class ThroughHook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughEnvironment:
+    """A variable, where neither the config nor the command says anything of the knob: they would overrule it."""
+
+    name: str
+    # As the experiment sets it; what the shell has is not looked at.
+    value: Scalar = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoWay:
     because: str | None = None
     value: Scalar = None
 
 
-Way = ThroughConfig | ThroughCommand | ThroughHook | NoWay
+Way = ThroughConfig | ThroughCommand | ThroughHook | ThroughEnvironment | NoWay
 
 
 def way_of(knob: Knob, experiment: Experiment) -> Way:
-    """The user's binding first; then the command, which overrides a config; then the config; then the hook."""
+    """The user's binding first; then the command, which overrides a config; then the config; then the hook, or the
+    environment."""
     otherwise = ThroughHook if knob.loader_option is not None else NoWay
     path = find_key(knob, experiment)
     bound = any(binding.name == knob.name and binding.key is not None for binding in experiment.knobs)
@@ -63,13 +77,25 @@ def way_of(knob: Knob, experiment: Experiment) -> Way:
         case _:
             assert_never(flag)
     if path is None:
-        return otherwise()
+        return otherwise() if knob.loader_option is not None else _without_key(knob, experiment)
     value, file = value_of_key(knob, experiment), experiment.workload.config_path
     if file is not None and file.suffix.lower() == ".toml":
         return otherwise(
             value=value, because=f"its key {'.'.join(path)} is in {file.name}, and vtune cannot write TOML yet"
         )
-    return ThroughConfig(path=path, value=value, bound=bound)
+    raw = value_at(experiment.workload.config or {}, path)
+    return ThroughConfig(path=path, value=value, bound=bound, raw=raw)
+
+
+def _without_key(knob: Knob, experiment: Experiment) -> ThroughEnvironment | NoWay:
+    strange = strange_value(knob, experiment)
+    if strange is not None or knob.env is None:
+        return NoWay(because=strange)
+    text = experiment.workload.env.get(knob.env)
+    try:
+        return ThroughEnvironment(name=knob.env, value=None if text is None else parse_setting(knob, text))
+    except UsageError:
+        return ThroughEnvironment(name=knob.env)
 
 
 def current_settings(experiment: Experiment) -> dict[str, Scalar]:

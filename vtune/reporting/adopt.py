@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from vtune.config.trial_config import dump_yaml
-from vtune.domain.effects import Scalar
+from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import round_money, seconds, times
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
 from vtune.knobs.registry import knob_named
-from vtune.knobs.ways import ThroughCommand, ThroughConfig, Way, way_of
+from vtune.knobs.ways import ThroughCommand, ThroughConfig, ThroughEnvironment, Way, way_of
+from vtune.knobs.written import written_as
 from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import setting_word, settings_text
@@ -49,7 +51,7 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
         line=f"{settings_text(turned)}: {', '.join([*gain, *([saved] if saved else [])]) or 'not compared'}",
         command=probe_command(report, known) if known else "",
         places=tuple(_places(known, report)),
-        another_training=tuple(_another_training(best, baseline)),
+        another_training=(*another_training(best, baseline), *_other_results(known)),
     )
 
 
@@ -83,7 +85,11 @@ def saving(report: StudyReport) -> str | None:
 def _places(settings: Mapping[str, Scalar], report: StudyReport) -> Iterator[tuple[str, ...]]:
     experiment = report.experiment
     ways = {name: _way(name, experiment) for name in settings}
-    keys = {way.path: settings[name] for name, way in ways.items() if isinstance(way, ThroughConfig)}
+    keys = {
+        way.path: written_as(knob_named(name), settings[name], way.raw)
+        for name, way in ways.items()
+        if isinstance(way, ThroughConfig)
+    }
     flags = {name: way for name, way in ways.items() if isinstance(way, ThroughCommand)}
     if experiment is not None and keys:
         yield _in_the_config(keys, experiment)
@@ -91,8 +97,11 @@ def _places(settings: Mapping[str, Scalar], report: StudyReport) -> Iterator[tup
         yield _in_the_command({name: settings[name] for name in flags}, flags, experiment)
     options, others = [], []
     for name, value in settings.items():
-        option = knob_named(name).loader_option
-        if isinstance(ways[name], ThroughConfig | ThroughCommand):
+        option, way = knob_named(name).loader_option, ways[name]
+        if isinstance(way, ThroughConfig | ThroughCommand):
+            continue
+        if isinstance(way, ThroughEnvironment):
+            yield "# the environment", f"{way.name}={setting_word(value)}"
             continue
         if option is not None:
             options.append(f"{option}={value}")
@@ -113,9 +122,10 @@ def _way(name: str, experiment: Experiment | None) -> Way | None:
         return None
 
 
-def _in_the_config(keys: Mapping[tuple[str, ...], Scalar], experiment: Experiment) -> tuple[str, ...]:
+def _in_the_config(keys: Mapping[tuple[str, ...], ConfigValue], experiment: Experiment) -> tuple[str, ...]:
     tree: dict[str, Any] = {}
-    for path, value in keys.items():
+    for path, written in keys.items():
+        value = list(written) if isinstance(written, tuple) else written
         below = tree
         for key in path[:-1]:
             below = below.setdefault(key, {})
@@ -142,7 +152,16 @@ def _near_line(where: str) -> str:
     return f"{near(Path(file))}{colon}{line}" if file else where
 
 
-def _another_training(best: TrialRecord, baseline: TrialRecord | None) -> list[str]:
+def _other_results(settings: Mapping[str, Scalar]) -> Iterator[str]:
+    """Beyond the batch, which has rules of its own."""
+    for name, value in settings.items():
+        knob = knob_named(name)
+        if knob.numerics == "DIFFERENT" and name not in (BATCH_SIZE.name, ACCUMULATE_STEPS.name):
+            yield f"{name}={setting_word(value)} may change the result: {knob.numerics_reason}"
+
+
+def another_training(best: TrialRecord, baseline: TrialRecord | None) -> list[str]:
+    """What a larger or smaller effective batch means, with the rules for the learning rate; nothing where it stays."""
     now = best.measurement.effective_batch
     then = baseline.measurement.effective_batch if baseline is not None else None
     if baseline is None or now is None or then is None or now == then or then <= 0:

@@ -237,7 +237,7 @@ def _two_trainings(a: Side, b: Side) -> str | None:
         one, other = a.experiment.workload.command, b.experiment.workload.command
     else:
         return None
-    if same_training(one, other):
+    if same_training(one, other, {*(a.record.asked or ()), *(b.record.asked or ())}):
         return None
     return (
         "these are two different trainings, not two settings of one:"

@@ -20,7 +20,7 @@ from vtune.reporting.words import setting_word
 FOR_YOURS = "for your workload: pass --config FILE or -- CMD"
 INDENT = "  "
 # The longest words of their columns; what is longer comes from outside and is cut.
-NAME_CELLS, CLASS_CELLS, NOW_CELLS = 18, 9, 9
+NAME_CELLS, CLASS_CELLS, NOW_CELLS = 25, 9, 9
 
 
 def knobs_table(machine: Machine, experiment: Experiment | None, views: Sequence[KnobView]) -> RenderableType:
@@ -30,7 +30,8 @@ def knobs_table(machine: Machine, experiment: Experiment | None, views: Sequence
         parts += [_Indented(harmless(line)) for line in _below(view)]
     parts += [
         Text(),
-        Text("same: the same samples and mathematics · different: may change the result"),
+        Text("same: the same samples and mathematics · close: rounded or ordered otherwise"),
+        Text("different: may change the result"),
     ]
     return Group(*parts)
 

@@ -10,6 +10,7 @@ from vtune.domain.numbers import bytes_, many, money, rate, seconds, trials_text
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.adopt import Adoption, how_to_adopt
 from vtune.reporting.inert import fenced, in_markdown
+from vtune.reporting.phase_markdown import phases_in_markdown
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize
 from vtune.reporting.words import cost_text, rate_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
@@ -34,6 +35,7 @@ def markdown(report: StudyReport) -> str:
     adoption = how_to_adopt(report)
     if adoption is not None:
         parts += _adopt(adoption)
+    parts += phases_in_markdown(report)
     if report.records:
         parts += ["## Trials", *_trials(report)]
     parts += _failures(failures(report.records))

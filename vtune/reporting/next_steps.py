@@ -44,6 +44,9 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
         lines.append(
             f"or launch the likeliest and the baseline in turns: {race_command(report, baseline.trial, likely[0])}"
         )
+    if report.phases is not None and report.phases.missed is not None:
+        missed = probe_command(report, report.phases.missed.settings)
+        lines.append(f"measure what the phases missed by the model: {missed}")
     faster = [trial for trial in choice.over if looks_faster(trial, best, choice)]
     for trial in faster[:MOST_NAMED]:
         options = " ".join(relaxed(excess) for excess in choice.over[trial])

@@ -9,6 +9,8 @@ from vtune.domain.record import TrialRecord
 from vtune.journal.files import to_json
 from vtune.journal.records import record_to_json
 from vtune.reporting.adopt import settings_to_adopt
+from vtune.reporting.infeasible import nearest, ruled_out
+from vtune.reporting.phase_json import phases_in_report
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.summary import summarize
 
@@ -25,6 +27,7 @@ def report_to_json(report: StudyReport) -> dict[str, Any]:
             **_speedup(choice.speedup),
             "tie": choice.tie,
             "trials": [record_to_json(record) for record in report.records],
+            **phases_in_report(report),
             "machine": report.machine,
             "choice": choice_to_json(report),
             "verdict": summary.verdict,
@@ -63,7 +66,7 @@ def choice_to_json(report: StudyReport) -> dict[str, Any]:
                 {"trial": lost.trial, "reason": lost.reason, "why": lost.why, **_against_baseline(choice, lost.trial)}
                 for lost in choice.lost
             ],
-            "nearest_relaxation": _relaxation(choice),
+            "nearest_relaxation": _relaxation(report),
             "remarks": choice.remarks,
         }
     )
@@ -86,7 +89,11 @@ def _against_baseline(choice: Choice, trial: int) -> dict[str, Any]:
     return {**_speedup(choice.ratios.get(trial)), "paired_rounds": choice.paired_rounds.get(trial)}
 
 
-def _relaxation(choice: Choice) -> dict[str, Any] | None:
-    if choice.nearest is None:
+def _relaxation(report: StudyReport) -> dict[str, Any] | None:
+    """Of trials that were ended at their limit only where no other is over one: those need more than is known."""
+    machine = report.machine
+    total = machine.ram_bytes if machine is not None else None
+    near = nearest(ruled_out(report.compared, report.choice, report.limits, total))
+    if near is None or (near.at_least and report.choice.best is not None):
         return None
-    return {"trial": choice.nearest, "over": choice.over[choice.nearest]}
+    return {"trial": near.record.trial, "over": near.over, "at_least": near.at_least}

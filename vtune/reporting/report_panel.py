@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from rich import box
@@ -14,16 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.domain.choice import Choice
+from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.reporting.adopt import how_to_adopt
 from vtune.reporting.inert import harmless
+from vtune.reporting.phase_panel import phases_section
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.summary import failures, outcome, summarize
 from vtune.reporting.words import cost_text, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.
 MOST_TRIALS, MOST_LINES, MOST_FAILURES, WORDS_OF_FAILURE = 12, 8, 3, 4
+# Where a plan was walked, its steps tell of the others.
+MOST_BESIDE_PHASES = 4
 # Each in a column of its own; more share one.
 MOST_SETTINGS = 4
 MOST_CELL = 120
@@ -54,6 +58,7 @@ def report_panel(report: StudyReport, *, whole: str = "report.md") -> Renderable
         parts += [Text(), _Trials(report, whole)]
     if adoption is not None and adoption.another_training:
         parts += [Text(), *(Text(harmless(line), style="bold") for line in adoption.another_training)]
+    parts += phases_section(report)
     for failure in failures(report.records)[:MOST_FAILURES]:
         status = failure.status.value.replace("_", " ")
         heading = f"{trials_text(failure.trials)}, {status}: {failure.detail}"
@@ -83,7 +88,8 @@ class _Trials:
 
     def __init__(self, report: StudyReport, whole: str) -> None:
         self._report, self._whole = report, whole
-        self._records = _that_matter(report.records, report.choice)
+        most = MOST_TRIALS if report.phases is None else MOST_BESIDE_PHASES
+        self._records = _that_matter(report.records, report.choice, most)
 
     def __rich_console__(self, console: object, options: ConsoleOptions) -> RenderResult:
         report, records = self._report, self._records
@@ -91,7 +97,7 @@ class _Trials:
         asked, gone = _asked_for(report), []
         names = [title for title, _ in columns if title not in BUILT_IN]
         if _needs(columns, records) > options.max_width and len(names) > 1:
-            one: Column = (SETTINGS, lambda record: settings_cell(record, names))
+            one: Column = (SETTINGS, _settings_in_one(report, names))
             columns = [columns[0], one, *(column for column in columns[1:] if column[0] not in names)]
         for title in DROPPED_FIRST:
             if _needs(columns, records) <= options.max_width:
@@ -158,7 +164,7 @@ def _columns(report: StudyReport) -> list[Column]:
     names = settings_by_kind(report.records)[1] if len(report.records) > 1 else list(report.records[0].settings)
     turned: list[Column] = [(name, _setting(name)) for name in names]
     if len(names) > MOST_SETTINGS:
-        turned = [(SETTINGS, lambda record: settings_cell(record, names))]
+        turned = [(SETTINGS, _settings_in_one(report, names))]
     return [
         ("", lambda record: str(record.trial)),
         *turned,
@@ -172,6 +178,19 @@ def _columns(report: StudyReport) -> list[Column]:
     ]
 
 
+def _settings_in_one(report: StudyReport, names: Sequence[str]) -> Cell:
+    """Of a walk's trials what they turned: the rest is the user's own, in all of them."""
+    if report.phases is None:
+        return lambda record: settings_cell(record, names)
+    return lambda record: (
+        settings_cell(record, names) if record.asked is None else _turned(record, record.asked) or "your own"
+    )
+
+
+def _turned(record: TrialRecord, asked: Mapping[str, Scalar]) -> str:
+    return settings_cell(record, [name for name in asked if name in record.settings])
+
+
 def _setting(name: str) -> Callable[[TrialRecord], str]:
     return lambda record: _known(record.settings.get(name), setting_word)
 
@@ -180,14 +199,14 @@ def _known(value: T | None, text: Callable[[T], str]) -> str:
     return "" if value is None else text(value)
 
 
-def _that_matter(records: Sequence[TrialRecord], choice: Choice) -> list[TrialRecord]:
+def _that_matter(records: Sequence[TrialRecord], choice: Choice, most: int) -> list[TrialRecord]:
     """The best, the baseline, then the fastest; in the order in which they were run."""
     first = {one.trial for one in (choice.best, choice.baseline) if one is not None}
 
     def weight(record: TrialRecord) -> tuple[bool, float]:
         return record.trial not in first, -(record.measurement.samples_per_s or 0.0)
 
-    kept = {record.trial for record in sorted(records, key=weight)[:MOST_TRIALS]}
+    kept = {record.trial for record in sorted(records, key=weight)[:most]}
     return [record for record in records if record.trial in kept]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vtune.analysis.choose import choose
 from vtune.config.remembered import Remembered, remember
-from vtune.domain.choice import Choice
+from vtune.domain.choice import Choice, Lost
 from vtune.domain.experiment import Experiment, Limits, Price
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
@@ -21,6 +21,7 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal, JournalText
 from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
+from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,14 @@ class StudyReport:
     what_if: str | None = None
     # What of the journal could not be read, in words.
     journal_notes: tuple[str, ...] = ()
+    # How far along a plan of phases it is; None where none was walked.
+    phases: PhasesOfStudy | None = None
+
+    @property
+    def compared(self) -> tuple[TrialRecord, ...]:
+        """All but those that ran another training than the phases."""
+        left_out = self.phases.left_out if self.phases is not None else ()
+        return tuple(record for record in self.records if record.trial not in left_out)
 
 
 def find_report(
@@ -71,16 +80,12 @@ def read_study_report(
     machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
     records = [_priced(record, price) for record in text.records]
+    phases = read_phases(paths.phases)
     return StudyReport(
         study=paths.root.name,
         folder=paths.root,
         records=tuple(records),
-        choice=choose(
-            records,
-            limits=limits,
-            ram_total_bytes=machine.ram_bytes if machine is not None else None,
-            cores=machine.cores if machine is not None else None,
-        ),
+        choice=_chosen(records, limits, machine, phases.left_out if phases is not None else ()),
         limits=limits,
         price=price,
         experiment=experiment,
@@ -89,7 +94,23 @@ def read_study_report(
         loader_at=_loader_at(experiment, paths),
         what_if=_what_if(limits, own),
         journal_notes=tuple(_journal_notes(text)),
+        phases=phases,
     )
+
+
+def _chosen(records: Sequence[TrialRecord], limits: Limits, machine: Machine | None, left_out: Sequence[int]) -> Choice:
+    choice = choose(
+        [record for record in records if record.trial not in left_out],
+        limits=limits,
+        ram_total_bytes=machine.ram_bytes if machine is not None else None,
+        cores=machine.cores if machine is not None else None,
+    )
+    others = (
+        Lost(trial=record.trial, reason="other_training", why="it ran another command or config than the phases")
+        for record in records
+        if record.trial in left_out
+    )
+    return replace(choice, lost=(*choice.lost, *others))
 
 
 def gpu_was_seen(records: Sequence[TrialRecord]) -> bool:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import same_cache, settings_of
-from vtune.analysis.fit import needs_text, relaxed, room_text
+from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
+from vtune.reporting.infeasible import OUT_OF_MEMORY, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
+from vtune.reporting.phase_words import nothing_to_gain
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.words import settings_text, vram_sources
 
@@ -52,20 +54,20 @@ class Failure:
 
 
 def summarize(report: StudyReport) -> Summary:
-    choice = report.choice
-    if not report.records:
+    choice, records = report.choice, report.compared
+    if not records:
         words: Words = ("no trial was recorded yet", [], ["measure the current settings with vtune probe"])
     elif choice.best is not None:
         words = _chosen(report, choice.best)
-    elif choice.over:
-        words = _over_limits(choice)
+    elif choice.over or all(record.status in OUT_OF_MEMORY for record in records):
+        words = _over_limits(report)
     elif choice.cramped:
-        words = _without_room(report.records, choice)
+        words = _without_room(records, choice)
     else:
-        words = _nothing_measured(report.records)
-    verdict, why, next_ = words
+        words = _nothing_measured(records)
+    said, why, next_ = words
     return Summary(
-        verdict=verdict,
+        verdict=said,
         why=tuple(dict.fromkeys(why)),
         next=tuple(dict.fromkeys(next_)),
         notes=(
@@ -108,6 +110,7 @@ def outcome(record: TrialRecord, choice: Choice) -> str:
         return "over the " + " and ".join(excess.memory for excess in choice.over[record.trial]) + " limit"
     return {
         "other_cache": "other cache",
+        "other_training": "another training",
         "not_lasting": "not lasting",
         "too_short": "too short",
         "no_rate": "no rate",
@@ -147,7 +150,10 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         if len(report.records) == 1 or not choice.tie:
             why.append("there is nothing to compare it with yet")
     else:
-        verdict = f"keep {own} (trial {best.trial}): {_nothing_better(choice, report.records, baseline)}"
+        verdict = f"keep {own} (trial {best.trial}): {_nothing_better(choice, report.compared, baseline)}"
+    if best.trial == baseline.trial and (idle := nothing_to_gain(report)) is not None:
+        rest = f"; {_nothing_better(choice, report.compared, baseline)}" if others else ""
+        verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
     why += _why_so(report, best, baseline)
     next_ += next_steps(report, best, baseline)
     return verdict, why, [*next_, *best.diagnosis.next]
@@ -232,24 +238,24 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
         elif not record.measurement.steady:
             because = f": {record.measurement.unsteady_because}" if record.measurement.unsteady_because else ""
             lines.append(f"trial {record.trial} was not shown to be steady{because}")
-    failed = [record for record in report.records if record.status is not TrialStatus.COMPLETED]
+    failed = [record for record in report.compared if record.status is not TrialStatus.COMPLETED]
     if failed:
         lines.append(_count_of(failed))
     return [*lines, f"trial {best.trial}: {best.diagnosis.verdict}", *best.diagnosis.why]
 
 
-def _over_limits(choice: Choice) -> Words:
-    assert choice.nearest is not None
-    over = choice.over[choice.nearest]
-    options = " ".join(relaxed(excess) for excess in over)
-    verdict = f"no trial fits the limits; trial {choice.nearest} is nearest: {options} lets it in"
-    why = [
-        f"trial {trial}: {'; '.join(needs_text(excess) for excess in excesses)}"
-        for trial, excesses in list(choice.over.items())[:MOST_NAMED]
-    ]
-    if len(choice.over) > MOST_NAMED:
-        why.append(f"and {len(choice.over) - MOST_NAMED} more over a limit")
-    return verdict, why, ["try settings that need less: fewer workers, a smaller batch, less prefetching"]
+def _over_limits(report: StudyReport) -> Words:
+    machine = report.machine
+    total = machine.ram_bytes if machine is not None else None
+    found = ruled_out(report.compared, report.choice, report.limits, total)
+    why = [why_ruled_out(one) for one in found[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        why.append(f"and {len(found) - MOST_NAMED} more over a limit or out of memory")
+    return (
+        nothing_feasible(found),
+        why,
+        ["try settings that need less: fewer workers, a smaller batch, less prefetching"],
+    )
 
 
 def _without_room(records: Sequence[TrialRecord], choice: Choice) -> Words:

@@ -122,7 +122,7 @@ def row_of(knob: Knob) -> str:
     names = dict.fromkeys(key.rpartition(".")[2] for key in knob.config_keys)
     flags = [f"-{flag}" if len(flag) == 1 else f"--{flag}" for flag in knob.flags]
     words = ", ".join(f"`{word}`" for word in (*names, *flags))
-    inside = "yes" if knob.loader_option else "no"
+    inside = "yes" if knob.loader_option else f"no, by `{knob.env}`" if knob.env else "no"
     return f"| `{knob.name}` | {knob.numerics} | {knob.numerics_reason} | {inside} | {words} |"
 
 
@@ -158,6 +158,21 @@ def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_inval
     ignored = vtune("probe", *options, "workers=2", *command, cwd=here)
     assert ignored.code == 5 and ignored.json["trial"]["status"] == "invalid"
     assert "asked for workers=2" in ignored.json["trial"]["detail"]
+
+
+@pytest.mark.slow
+def test_what_no_loader_has_reaches_a_real_training_in_its_own_words(here: Path) -> None:
+    script = TRAINING.replace("options =", 'parser.add_argument("--precision")\noptions =')
+    said_first = "print('ran with', options.precision, torch.get_num_threads())\nmodel ="
+    (here / "train.py").write_text(script.replace("model =", said_first, 1))
+    command = ["--", sys.executable, "train.py", "--num-workers", "1", "-b", "2", "--precision", "32-true"]
+    options = ["--json", "--steps", "20", "--results", "out", "--set", "precision=bf16", "--set", "threads=1"]
+    said = vtune("probe", "--study", "s", *options, *command, cwd=here)
+    assert said.code == 0, said.stderr
+    assert said.json["trial"]["settings"].items() >= {"precision": "bf16", "threads": 1}.items()
+    trial = here / "out" / "s" / "trials" / "0001"
+    assert "ran with bf16-mixed 1" in (trial / "stdout.log").read_text()
+    assert not (here / "out" / "s" / "scout.json").exists()
 
 
 def test_a_word_that_may_be_a_strangers_is_said_to_be_left_alone_by_the_knobs_and_by_the_plan(here: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-LOADED, DELIVERED, BACKWARD, STEP = 1, 2, 3, 4
+LOADED, DELIVERED, BACKWARD, STEP, GAVE = 1, 2, 3, 4, 7
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 
 
@@ -133,6 +133,10 @@ def test_an_iterable_data_set_has_no_count_of_samples_but_a_leading_dimension(bo
     assert sorted(one.index for one in watched.records(LOADED) if one.pid in workers) == sorted(
         b.index for b in batches if b.group == 1
     )
+    # What each worker gives first is told apart, in a loader with as many as two of them.
+    given = [one for one in watched.records(GAVE) if one.pid in workers]
+    assert len(given) == 4
+    assert len({one.n1 for one in given}) == 4
     # One that does not keep order is told by what it sent and has no longer on its way.
     assert [p["effective"]["in_order"] for p in watched.facts("pass")] == [True, True, False]
     assert [b.index for b in batches if b.group == 2] == [*range(5)]

@@ -440,3 +440,15 @@ def test_a_search_for_the_ceiling_is_no_contestant() -> None:
     choice = choose([BASELINE, fed])
     assert best(choice) == 1 and reasons(choice) == {2: "ceiling"} and 2 not in choice.ratios
     assert choose([fed]).best is None
+
+
+def test_settings_that_failed_in_one_of_their_launches_are_not_chosen() -> None:
+    failed = a_failure(3, TrialStatus.CRASHED, asked=FOUR)
+    choice = choose([BASELINE, a_trial(2, 31.0, asked=FOUR), failed, a_trial(4, 20.0, asked={"workers": 3})])
+    assert best(choice) == 4
+    why = {lost.trial: lost.why for lost in choice.lost}
+    assert why[2] == "trial 3, another launch of the same settings, failed: crashed"
+
+
+def test_a_baseline_that_failed_once_stays_the_baseline() -> None:
+    assert best(choose([BASELINE, a_failure(2, TrialStatus.CRASHED, asked={})])) == 1

@@ -195,3 +195,8 @@ def test_two_trainings_are_named_as_such_in_the_line_after_the_verdict(results: 
 def test_settings_make_no_other_training(one: str, other: str, same: bool) -> None:
     assert same_training(f"python {one}".split(), f"python {other}".split()) is same
     assert same_training(f"python {other}".split(), f"python {one}".split()) is same
+
+
+def test_a_precision_is_a_setting_where_a_trial_has_turned_it_and_another_training_elsewhere() -> None:
+    one, other = ["python", "train.py", "--precision", "32"], ["python", "train.py", "--precision", "bf16-mixed"]
+    assert same_training(one, other, {"precision"}) and not same_training(one, other)

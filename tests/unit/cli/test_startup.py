@@ -17,10 +17,10 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["probe", "--help"], ["report", "--help"], ["--version"], ["probe", "--stpes", "5"]]
+    "typed", ["--help", "probe --help", "phase --help", "report --help", "--version", "probe --stpes 5"]
 )
-def test_help_version_and_typing_errors_load_nothing_heavy(arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
+def test_help_version_and_typing_errors_load_nothing_heavy(typed: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *typed.split()], capture_output=True, text=True, timeout=60)
     loaded = set(done.stderr.rpartition("LOADED")[2].split())
     assert "vtune" in loaded
     assert not loaded & HEAVY

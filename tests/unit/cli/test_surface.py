@@ -13,6 +13,11 @@ SURFACE = {
         "--startup-time", "--vram-limit", "--ram-limit", "--allow", "--price", "--ceiling", "--dry-run", "--json",
         "--quiet", "--wait",
     },
+    "phase": {
+        "--config", "-c", "--study", "--results", "--plan", "--up-to", "--extend", "--options", "--no-confirm", "--set",
+        "--steps", "--precise", "--validation", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit",
+        "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+    },
     "compare": {
         "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",
         "--again", "--dry-run", "--json", "--quiet", "--wait",

@@ -100,6 +100,19 @@ def test_the_command_line_wins_over_the_file(load: Load) -> None:
     assert experiment.price == Price(per_hour=2.0, currency="$")
 
 
+def test_a_precision_in_the_trainings_words_is_taken_for_vtunes(load: Load) -> None:
+    experiment = load("""\
+vtune:
+  command: python train.py {config}
+  settings: {precision: 16-mixed}
+  knobs:
+    precision: {key: training.dtype, values: [32, bf16-mixed]}
+training: {dtype: float32}
+""")
+    assert experiment.settings == {"precision": "fp16"}
+    assert experiment.knobs[0].values == ("fp32", "bf16")
+
+
 def test_precise_looks_at_up_to_300_steps(load: Load) -> None:
     assert load(OWN, precise=True).window.max_steps == 300
     assert load(OWN, precise=True, steps=30).window.steps == 30

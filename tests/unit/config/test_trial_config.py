@@ -33,6 +33,27 @@ def test_a_copy_has_the_changes_and_no_section(load: Load, tmp_path: Path) -> No
     assert written == "# mine\ntraining:\n    workers: 4   # slow\n    lr: 1e-3\n    amp: yes\nname: ü\n"
 
 
+def test_a_list_is_replaced_where_it_stands(load: Load, tmp_path: Path) -> None:
+    text = "data:\n  patch_size: [112, 112, 112]   # z, y, x\n  spacing: 1.0\n" + HEAD
+    written = copy(load(text), tmp_path / "config.yaml", {("data", "patch_size"): (48, 96, 96)})
+    assert written == "data:\n  patch_size: [48, 96, 96]   # z, y, x\n  spacing: 1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("model:\n  filters:\n    - 32\n    - 64\n  depth: 2\n", "config.yaml"),
+        ("w: &w [32, 64]\nmodel: {filters: *w, depth: 2}\n", "config.yaml"),
+        ('{"model": {"filters": [32, 64], "depth": 2}}', "config.json"),
+    ],
+)
+def test_a_list_in_any_manner_is_set_as_a_whole(load: Load, here: Path, text: str, name: str) -> None:
+    (here / f"user{Path(name).suffix}").write_text(text)
+    asked = load(HEAD + f"  config: user{Path(name).suffix}\n")
+    written = yaml.safe_load(copy(asked, here / name, {("model", "filters"): (16, 32)}))
+    assert written["model"] == {"filters": [16, 32], "depth": 2} and written.get("w", [32, 64]) == [32, 64]
+
+
 def test_a_shared_value_changes_only_where_it_was_asked(load: Load, tmp_path: Path) -> None:
     text = HEAD + "base: &b {loader: {workers: 1}}\ntrain: {<<: *b, x: 1}\nval: {<<: *b}\nn: &n 3\nm: *n\n"
     changes = {("train", "loader", "workers"): 4, ("m",): 7}

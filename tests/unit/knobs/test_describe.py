@@ -95,6 +95,18 @@ def test_a_toml_config_cannot_be_written_and_its_keys_are_left_to_the_hook() -> 
     assert unreachable is not None and "cannot write TOML" in str(unreachable.why_not)
 
 
+def test_threads_are_named_by_their_variable() -> None:
+    how = "OMP_NUM_THREADS in the environment, which a script may overrule"
+    assert told("threads", experiment()) == ("environment", "OMP_NUM_THREADS", how, None, None)
+
+
+def test_a_value_that_cannot_be_read_is_said() -> None:
+    way = view("compile", experiment(config={"model": {"compile": {"mode": "default"}}})).way
+    assert way is not None and way.way is None
+    assert str(way.why_not).startswith("its key model.compile is {'mode': 'default'}, which vtune cannot read")
+    assert view("filters", experiment()).values_note == "by the current value, which is not known"
+
+
 def test_what_has_no_way_says_why_and_how_to_open_one() -> None:
     way = view("accumulate_steps", experiment()).way
     assert way is not None and way.way is way.how is None

@@ -149,4 +149,7 @@ def test_any_command_is_read_and_only_the_word_with_the_value_is_replaced(comman
     for knob in KNOBS:
         flag = find_flag(knob, ["python", *command])
         if isinstance(flag, Flag):
-            assert word_with(flag, flag.value) in (["python", *command][flag.position], f"{flag.prefix}{flag.value}")
+            assert word_with(flag, knob, flag.value) in (
+                ["python", *command][flag.position],
+                f"{flag.prefix}{flag.value}",
+            )

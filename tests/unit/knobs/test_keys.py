@@ -36,7 +36,14 @@ CONNECTOMICS = {
         (IMAGENET, {"workers": 8, "prefetch_factor": 2, "batch_size": 256, "persistent_workers": True}),
         (
             CONNECTOMICS,
-            {"workers": 4, "persistent_workers": True, "pin_memory": True, "batch_size": 2, "accumulate_steps": 2},
+            {
+                "workers": 4,
+                "persistent_workers": True,
+                "pin_memory": True,
+                "batch_size": 2,
+                "accumulate_steps": 2,
+                "precision": "fp16",
+            },
         ),
         (None, {}),
     ],

@@ -14,10 +14,13 @@ def test_knobs_are_named_once_and_say_what_they_change() -> None:
     names = [knob.name for knob in KNOBS]
     assert names == [
         "workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size",
-        "accumulate_steps",
+        "accumulate_steps", "precision", "compile", "gradient_checkpointing", "channels_last", "threads", "filters",
+        "patch_size", "surface_distance_interval", "deep_supervision",
     ]  # fmt: skip
-    numerics = {knob.name: knob.numerics for knob in KNOBS if knob.numerics != "SAME"}
-    assert numerics == {"in_order": "CLOSE", "batch_size": "DIFFERENT", "accumulate_steps": "DIFFERENT"}
+    close = {knob.name for knob in KNOBS if knob.numerics == "CLOSE"}
+    assert close == {"in_order", "compile", "gradient_checkpointing", "channels_last", "threads"}
+    same = {knob.name for knob in KNOBS if knob.numerics == "SAME"}
+    assert same == {"workers", "prefetch_factor", "persistent_workers", "pin_memory"}
     assert all("\n" not in knob.doc + knob.numerics_reason for knob in KNOBS)
 
 
@@ -30,6 +33,11 @@ def test_knobs_are_named_once_and_say_what_they_change() -> None:
         ("persistent_workers=true", ("persistent_workers", True)),
         ("pin_memory=No", ("pin_memory", False)),
         ("batch_size=16", ("batch_size", 16)),
+        ("precision=bf16", ("precision", "bf16")),
+        ("precision=32-true", ("precision", "fp32")),
+        ("precision=16", ("precision", "fp16")),
+        ("patch_size=96", ("patch_size", 96)),
+        ("compile=on", ("compile", True)),
     ],
 )
 def test_a_setting_gets_the_type_of_its_knob(text: str, expected: tuple[str, Scalar]) -> None:
@@ -51,6 +59,11 @@ def test_a_setting_gets_the_type_of_its_knob(text: str, expected: tuple[str, Sca
         ("prefetch_factor=0", "prefetch_factor must be at least 1, got 0"),
         ("batch_size=0", "batch_size must be at least 1, got 0"),
         ("pin_memory=maybe", 'pin_memory must be true or false, got "maybe"'),
+        ("precision=bf61", 'precision must be one of fp32, bf16, fp16, got "bf61"; did you mean "bf16"?'),
+        ("precision=", 'precision must be one of fp32, bf16, fp16, got ""'),
+        ("threads=0", "threads must be at least 1, got 0"),
+        ("patch_size=[96, 96]", 'patch_size must be a whole number, got "[96, 96]"'),
+        ("use_checkpoint=1", 'unknown knob "use_checkpoint"; did you mean "gradient_checkpointing"?'),
     ],
 )
 def test_a_bad_setting_is_refused_with_its_value(text: str, said: str) -> None:
@@ -67,7 +80,17 @@ def test_an_unknown_knob_comes_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("workers", True), ("workers", "2"), ("pin_memory", 1), ("batch_size", 2.0)]
+    ("name", "value"),
+    [
+        ("workers", True),
+        ("workers", "2"),
+        ("pin_memory", 1),
+        ("batch_size", 2.0),
+        ("precision", True),
+        ("precision", 32.0),
+        ("precision", ["bf16"]),
+        ("filters", [32, 64]),
+    ],
 )
 def test_a_typed_value_must_have_the_right_type(name: str, value: object) -> None:
     with pytest.raises(UsageError):
@@ -105,3 +128,4 @@ def test_any_text_is_a_value_or_a_usage_error(text: str) -> None:
         except UsageError:
             continue
         assert isinstance(value, bool) == (knob.kind == "bool")
+        assert knob.kind != "text" or value in knob.words

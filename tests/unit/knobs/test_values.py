@@ -9,9 +9,10 @@ import pytest
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, KnobBinding, Workload
 from vtune.domain.machine import Machine
+from vtune.domain.phases import RungValue, Times
 from vtune.knobs.registry import KNOBS, knob_named
 from vtune.knobs.settings import check_value
-from vtune.knobs.values import accumulate_for, ranks_of, values_of
+from vtune.knobs.values import accumulate_for, ranks_of, resolve, values_of
 
 
 def machine(cores: float = 12) -> Machine:
@@ -95,10 +96,64 @@ def test_the_users_own_values_win() -> None:
 
 
 def test_every_value_is_one_that_the_knob_takes() -> None:
-    asked = experiment(config={"batch_size": 6, "accumulate_steps": 3, "workers": 2, "prefetch_factor": 2})
+    model = {"filters": 3, "precision": "bf16-mixed", "patch_size": 5}
+    asked = experiment(
+        config={"batch_size": 6, "accumulate_steps": 3, "workers": 2, "prefetch_factor": 2, "model": model}
+        | {"data": {"patch_size": [5, 6]}, "surface_distance_interval": 900_000}
+    )
     for knob in KNOBS:
         values = values_of(knob, machine(2000), asked)
         assert values and [check_value(knob, value) for value in values] == list(values)
+
+
+def test_a_smaller_model_or_patch_is_a_part_of_the_current_one() -> None:
+    asked = experiment(config={"model": {"filters": 32}, "data": {"patch_size": [72, 136, 136]}})
+    assert of("filters", asked) == (16, 32)
+    assert of("patch_size", asked) == (72, 104, 136)
+    assert of("surface_distance_interval", experiment(config={"surface_distance_interval": 8})) == (8, 16, 32)
+    assert of("filters") == of("patch_size") == of("surface_distance_interval") == ()
+
+
+def test_half_a_precision_that_needs_a_scaler_is_for_gpus() -> None:
+    gpu = Machine(host="h", kernel="k", cpu_model=None, cores=4, ram_bytes=None, shm_bytes=None, gpus=("A100",))
+    assert of("precision") == ("fp32", "bf16")
+    assert values_of(knob_named("precision"), gpu, None) == ("fp32", "bf16", "fp16")
+    assert of("precision", experiment(config={"precision": 16})) == ("fp32", "bf16", "fp16")
+
+
+def test_threads_are_doubled_up_to_the_cores() -> None:
+    assert of("threads") == (1, 2, 4, 8, 12)
+    assert of("threads", cores=2) == (1, 2) and of("threads", cores=0.5) == (1,)
+    assert of("threads", experiment("torchrun --nproc-per-node 4 t.py"), cores=12) == (1, 2, 3)
+    assert of("threads", experiment(config={"torch_threads": 5}), cores=4) == (1, 2, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "current", "resolved"),
+    [
+        ("batch_size", Times(factor=1), 3, 3),
+        ("batch_size", Times(factor=2), 3, 6),
+        ("batch_size", Times(factor=0.5), 3, 2),
+        ("batch_size", Times(factor=0.5), 1, 1),
+        ("batch_size", Times(factor=2), None, None),
+        ("batch_size", 4, None, 4),
+        ("workers", Times(factor=0.25), 1, 1),
+        ("workers", Times(factor=2), 0, 0),
+        ("patch_size", Times(factor=0.5), 5, 5),
+        ("workers", Times(factor=100), 64, 1024),
+        ("patch_size", Times(factor=0.85), 112, 96),
+        ("patch_size", Times(factor=0.01), 112, 8),
+        ("patch_size", Times(factor=1), 101, 101),
+        ("pin_memory", True, False, True),
+        ("precision", "bf16", "fp32", "bf16"),
+        ("workers", Times(factor=2), True, None),
+    ],
+)
+def test_a_plans_value_comes_to_one_that_the_knob_takes(
+    name: str, value: RungValue, current: Scalar, resolved: Scalar
+) -> None:
+    assert resolve(value, current, knob_named(name)) == resolved
+    assert resolved is None or check_value(knob_named(name), resolved) == resolved
 
 
 def test_declared_cores_decide_what_is_worth_trying() -> None:

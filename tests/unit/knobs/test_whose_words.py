@@ -142,7 +142,7 @@ def test_the_value_of_a_clear_flag_is_replaced_and_no_other_word(name: str, mark
     command = shlex.split(marked.replace("<", "").replace(">", ""))
     flag = find_flag(knob_named(name), command)
     assert isinstance(flag, Flag), flag
-    command[flag.position] = word_with(flag, NEW)
+    command[flag.position] = word_with(flag, knob_named(name), NEW)
     head, _, rest = marked.partition("<")
     assert command == shlex.split(f"{head}{NEW}{rest.partition('>')[2]}")
 

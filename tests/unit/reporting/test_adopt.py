@@ -43,6 +43,21 @@ def test_a_config_is_told_as_the_part_to_write_and_the_rest_as_arguments_of_the_
     assert adoption.line.startswith("workers=4 batch_size=2 prefetch_factor=4: 3.1× ± 0.1, saves 2.41 h / 8.84 EUR")
 
 
+def test_what_a_config_writes_in_its_own_words_is_told_in_them(tmp_path: Path) -> None:
+    asked = {"precision": "bf16", "patch_size": 96, "threads": 2}
+    paths = write_study(tmp_path, a_trial(1, 10.0), a_trial(2, 31.0, asked=asked))
+    paths.experiment.write_text(
+        CONFIG.replace("  workers: 1\n", "  precision: 32-true\n") + "data: {patch_size: [72, 136, 136]}\n"
+    )
+    adoption = how_to_adopt(read_study_report(paths))
+    assert adoption is not None
+    environment, config = sorted(adoption.places, key=len)
+    assert environment == ("# the environment", "OMP_NUM_THREADS=2")
+    assert yaml.safe_load("\n".join(config)) == {
+        "training": {"precision": "bf16-mixed"}, "data": {"patch_size": [48, 96, 96]}
+    }  # fmt: skip
+
+
 def test_the_command_names_the_users_own_config_and_goes_on_with_the_same_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

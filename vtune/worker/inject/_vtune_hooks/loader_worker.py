@@ -9,9 +9,11 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import opened_files, passes, recorder
+from _vtune_hooks import first_batches, opened_files, passes, recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
+# As torch calls it in the arguments of its worker loop.
+ITERABLE = 1
 NOT_A_BATCH = ("_IterableDatasetStopIteration", "ExceptionWrapper")
 
 _now = time.monotonic
@@ -31,6 +33,7 @@ def placed(module: ModuleType) -> None:
 
 def _looping(original: Any, parameters: list[str]) -> Any:
     index_at, data_at, id_at = (parameters.index(name) for name in ("index_queue", "data_queue", "worker_id"))
+    kind_at = parameters.index("dataset_kind") if "dataset_kind" in parameters else None
 
     @unseen
     @functools.wraps(original)
@@ -41,6 +44,7 @@ def _looping(original: Any, parameters: list[str]) -> Any:
             recorder.become_loader_worker()
             watched = list(args)
             loading = Loading(args[id_at], args[index_at], args[data_at])
+            loading.compares = kind_at is not None and len(args) > kind_at and args[kind_at] == ITERABLE
             watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
             args = tuple(watched)
         try:
@@ -70,6 +74,15 @@ class Loading:
         self.cpu = 0.0
         self._begun = 0
         self._look: opened_files.Look | None = None
+        # Whether what it gives first may be what another worker gives.
+        self.compares = False
+
+    def compare(self, batch: Any) -> None:
+        """Before the batch is told as loaded: it counts as one of those begun."""
+        digest = first_batches.digest(batch)
+        self.compares = digest is not None and self._begun < first_batches.LOOKED_AT
+        if digest is not None and self.index is not None:
+            recorder.record(recorder.GAVE, 0, self.worker, self.resume, self.index, 0.0, _now(), 0.0, digest, 0)
 
     def begin_look(self) -> None:
         """In the second batch, of the loader's first pass where the workers are forked anew for each."""
@@ -135,6 +148,8 @@ class DataQueue:
         finished, cpu = _now(), _cpu()
         if loading.index is not None and result[0] == loading.index:
             if not _is_no_batch(result[1]):
+                if loading.compares:
+                    loading.compare(result[1])
                 recorder.record(
                     recorder.LOADED,
                     0,

@@ -16,7 +16,7 @@ from typing import Any
 
 from _vtune_hooks.append_file import AppendFile
 
-LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE = 1, 2, 3, 4, 5, 6
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE = 1, 2, 3, 4, 5, 6, 7
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 # Of a stage's record.
 PEAK_KNOWN = 2

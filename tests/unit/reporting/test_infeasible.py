@@ -1,0 +1,66 @@
+"""Nothing feasible is an answer: which limit, by how much, and the nearest relaxation."""
+
+from dataclasses import replace
+
+from support.studies import a_failure, a_report, a_trial
+from vtune.domain.experiment import Limit, Limits
+from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialStatus
+from vtune.reporting.infeasible import nearest, ruled_out
+from vtune.reporting.report_json import choice_to_json
+from vtune.reporting.summary import summarize
+
+GIB = 2**30
+LIMITS = Limits(ram=Limit(bytes=2 * GIB, text="2GiB"))
+
+
+def ended_at(trial: int, used_gib: float) -> TrialRecord:
+    """By the watchdog, while it ran."""
+    record = a_failure(trial, TrialStatus.OUT_OF_RAM, f"stopped by vtune: {used_gib} GiB of RAM in use")
+    return replace(record, measurement=Measurement(ram_peak_bytes=int(used_gib * GIB)))
+
+
+def test_a_trial_that_ran_and_is_over_a_limit_names_the_option_that_lets_it_in() -> None:
+    report = a_report(a_trial(1, 10.0), ended_at(2, 2.1), limits=LIMITS)
+    summary = summarize(report)
+    assert summary.verdict == (
+        "nothing feasible: no trial fits the limits; trial 1 is nearest: --ram-limit 3GiB lets it in"
+    )
+    assert any("trial 1: needs 3 GiB of RAM, the limit is 2 GiB" in line for line in summary.why)
+    assert any("trial 2, out of ram" in line and "5.0% over the limit of 2 GiB" in line for line in summary.why)
+    near = choice_to_json(report)["nearest_relaxation"]
+    assert (near["trial"], near["at_least"]) == (1, False) and near["over"][0]["needs_bytes"] == 3 * GIB
+
+
+def test_what_was_ended_at_its_limit_needs_more_than_is_known() -> None:
+    report = a_report(ended_at(1, 2.5), ended_at(2, 2.1), limits=LIMITS)
+    verdict = summarize(report).verdict
+    assert "trial 2 is nearest: it was ended at 2.1 GiB of RAM, 5.0% over the limit of 2 GiB" in verdict
+    assert "how much more it needs is not known" in verdict and "lets it in" not in verdict
+    near = choice_to_json(report)["nearest_relaxation"]
+    assert (near["trial"], near["at_least"]) == (2, True)
+
+
+def test_a_machine_that_is_too_small_has_no_limit_to_relax() -> None:
+    report = a_report(a_failure(1, TrialStatus.OUT_OF_VRAM, "CUDA out of memory"))
+    summary = summarize(report)
+    assert summary.verdict == "nothing feasible: no trial fits this machine"
+    assert "trial 1, out of vram: CUDA out of memory" in summary.why
+    assert choice_to_json(report)["nearest_relaxation"] is None
+
+
+def test_a_training_that_crashes_is_not_called_infeasible() -> None:
+    verdict = summarize(a_report(ended_at(1, 2.1), a_failure(2), limits=LIMITS)).verdict
+    assert "nothing feasible" not in verdict and "crashed" in verdict
+
+
+def test_with_a_winner_no_relaxation_is_proposed_for_what_was_ended() -> None:
+    report = a_report(a_trial(1, 10.0), ended_at(2, 4.0), limits=Limits(ram=Limit(bytes=4 * GIB - 1, text="4GiB")))
+    assert choice_to_json(report)["nearest_relaxation"] is None
+
+
+def test_known_needs_go_before_what_may_be_more() -> None:
+    report = a_report(a_trial(1, 10.0), ended_at(2, 2.1), limits=LIMITS)
+    found = ruled_out(report.records, report.choice, LIMITS, None)
+    near = nearest(found)
+    assert near is not None and near.record.trial == 1 and len(found) == 2

@@ -1,0 +1,127 @@
+"""Phases in the summary and in report.md."""
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from support.studies import a_report, a_trial
+from support.walks import BASELINE, MISSED, OPTION_A, PLAN, RECORDS, WORKERS, a_rung, a_walk, an_end
+from vtune.domain.experiment import Limit, Limits
+from vtune.domain.phases import PhaseOutcome, Walk
+from vtune.domain.record import TrialRecord
+from vtune.reporting.markdown import markdown
+from vtune.reporting.phases_of_study import phases_of
+from vtune.reporting.report_panel import report_panel
+from vtune.reporting.study_report import StudyReport
+from vtune.reporting.summary import summarize
+
+LIMITS = Limits(ram=Limit(bytes=24 * 2**30, text="24GiB"))
+
+
+def a_phased(walk: Walk, **fields: Any) -> StudyReport:
+    phases = phases_of(walk, PLAN, limits=LIMITS, **fields)
+    return replace(a_report(*RECORDS, OPTION_A), phases=phases)
+
+
+def shown(report: StudyReport, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(report_panel(report))
+    return console.file.getvalue()
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_phases_fit_their_terminal_and_nothing_is_cut(width: int) -> None:
+    text = shown(a_phased(an_end(), missed=MISSED), width)
+    assert max(map(len, text.splitlines())) <= width and "…" not in text
+
+
+def test_each_phase_is_ticked_off_in_words() -> None:
+    text = flat(shown(a_phased(an_end(), missed=MISSED)))
+    assert "plan ladder, all 3 phases, under RAM 24GiB" in text
+    assert "phase 1: workers ✓ kept workers=2: 19.6 samples/s, 2.0× ± 0.1 of trial 1 (trial 2)" in text
+    assert "✗ rolled back workers=6: out of ram" in text and "– skipped batch_size=4" in text
+    assert "phase 3: prefetch: it is set already" in text and "GPU > 50 %: not judged, no GPU was seen" in text
+    assert "A workers=4 batch_size=2 predicted 41 samples/s" in text and "measured 39.7 samples/s" in text
+    assert "what the phases missed by the model, workers=6 batch_size=2" in text
+    assert "measure what the phases missed by the model: vtune probe --study demo --set workers=6 --set" in text
+    assert "6 trials took 205 s; pays back after" in text
+    assert "learning rate ×2 (SGD, linear) or ×1.41 (Adam, square root)" in text
+
+
+def test_a_walk_that_is_not_at_its_end_says_so_and_what_is_to_come() -> None:
+    text = flat(shown(a_phased(a_walk())))
+    assert "· not tried yet prefetch_factor=2" in text and "not at its end: the same vtune phase goes on" in text
+    stopped = flat(shown(a_phased(an_end(stopped="trial 1, of what is set now, gives nothing to build on"))))
+    assert (
+        "stopped: trial 1, of what is set now, gives nothing to build on" in stopped and "not at its end" not in stopped
+    )
+
+
+def test_a_study_without_phases_says_nothing_of_them() -> None:
+    report = a_report(*RECORDS)
+    assert "phase" not in shown(report) and "## Phases" not in markdown(report)
+
+
+def test_the_document_has_a_table_of_the_phases_the_options_and_what_was_missed() -> None:
+    text = markdown(a_phased(an_end(), missed=MISSED, left_out=frozenset({8})))
+    assert "## Phases\n\nplan ladder, all 3 phases, walked under RAM 24GiB. 6 trials took 205 s; pays back" in text
+    assert "| 1 workers | workers=2 | kept | 19.6 samples/s, 2.0× ± 0.1 of trial 1 (trial 2) |" in text.replace(
+        "&#61;", "="
+    )
+    assert "### The plan's options" in text and "### What the phases missed" in text
+    assert "trial 8 ran another command or config than the phases: it is not compared" in text
+    assert text.index("## Phases") < text.index("## Trials")
+    assert "| 3 prefetch |  |  | it is set already |" in text
+
+
+def test_words_of_a_journal_stay_text() -> None:
+    nasty = replace(an_end(), stopped="\x1b[31m<script>`x`|y")
+    text, panel = markdown(a_phased(nasty)), shown(a_phased(nasty))
+    assert "\x1b" not in text + panel and "<script>" not in text
+
+
+def test_where_no_step_won_and_none_could_unseen_there_is_nothing_to_gain() -> None:
+    equal = [a_trial(n, 10.0 + n / 100, asked={"workers": n}, batch=1) for n in (2, 4)]
+    rungs = tuple(
+        a_rung(turned={"workers": record.trial}, state="rejected", trial=record.trial, why="1.00× ± 0.09")
+        for record in equal
+    )
+    walk = an_end(phases=(PhaseOutcome(phase=WORKERS, rungs=rungs, done=True),), best=BASELINE, trials=(1, 2, 4))
+
+    def verdict(*records: TrialRecord, walk: Walk = walk, **fields: Any) -> str:
+        report = a_report(BASELINE, *records)
+        return summarize(replace(report, phases=phases_of(walk, PLAN, up_to=1, **fields))).verdict
+
+    assert verdict(*equal).startswith(
+        "keep your own settings (trial 1): nothing to gain by plan ladder, phase 1 of 3 (3 trials); no other"
+    )
+    alone = replace(walk, phases=(PhaseOutcome(phase=WORKERS, done=True),), trials=(1,))
+    assert verdict(walk=alone) == (
+        "keep your own settings (trial 1): nothing to gain by plan ladder, phase 1 of 3 (1 trial)"
+    )
+    # What could not be told, what looks faster, what the model knows of, and what is not at its end may hide one.
+    unsure = replace(equal[0], measurement=replace(equal[0].measurement, samples_per_s_ci95=(6.0, 16.0)))
+    assert "nothing to gain" not in verdict(unsure, equal[1])
+    assert "nothing to gain" not in verdict(a_trial(2, 10.5, asked={"workers": 2}, batch=1), equal[1])
+    assert "nothing to gain" not in verdict(*equal, missed=MISSED)
+    assert "nothing to gain" not in verdict(*equal, walk=replace(walk, stage="phases"))
+
+
+def test_a_step_that_was_rolled_back_and_is_chosen_all_the_same_says_why() -> None:
+    report = a_phased(an_end())
+    assert report.choice.best is not None
+    told = f"trial {report.choice.best.trial} is chosen although it was rolled back as a step"
+    walk = an_end()
+    step = replace(walk.phases[0].rungs[1], state="rejected", trial=report.choice.best.trial)
+    rolled = replace(walk, phases=(replace(walk.phases[0], rungs=(step,)), *walk.phases[1:]))
+    again = a_phased(rolled)
+    assert told in flat(shown(again)) and told in markdown(again)
+    kept = replace(rolled, phases=(replace(rolled.phases[0], rungs=(replace(step, state="kept"),)),))
+    assert told not in flat(shown(a_phased(kept)))

@@ -1,0 +1,153 @@
+"""What settings would do, as a record would tell it: rate, memory, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtune.analysis.model.memory import MemoryModel, Needs
+from vtune.analysis.model.points import Floats, Nearness, Points, nearness, points_of
+from vtune.analysis.model.residuals import Corrected, Drawn, Residuals
+from vtune.analysis.model.setup import Base, Regime, Setup
+from vtune.analysis.model.time import TimeModel
+from vtune.analysis.model.too_big import Shortage, over
+from vtune.analysis.model.whole import WholeRun
+from vtune.domain.choice import RankedBy, Ratio
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Limits
+from vtune.domain.prediction import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The parts that make a rate."""
+
+    time: TimeModel
+    whole: WholeRun
+    off: Floats
+
+    def drawn(self, points: Points, near: Nearness) -> Drawn:
+        pace = self.time.pace(points, near)
+        batches = self.time.batches_per_s(points, pace)
+        waits = np.clip(1 - batches * pace.own_s, 0.0, 1.0).mean(axis=0)
+        return Drawn(logs=self.whole.log_rate(points, pace, batches, self.off), waits=waits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """What the trials covered: beyond it, a prediction says so."""
+
+    points: Points
+    regimes: tuple[Regime, ...]
+    ranked_by: RankedBy
+    ram_total_bytes: int | None
+    vram_total_bytes: int | None
+
+
+class Model:
+    """Settings are those asked for on top of what the baseline ran with."""
+
+    def __init__(
+        self,
+        base: Base,
+        covered: Covered,
+        *,
+        rates: Rates,
+        residuals: Residuals,
+        memory: MemoryModel,
+        shortages: Sequence[Shortage],
+    ) -> None:
+        self.ranked_by = covered.ranked_by
+        self._base, self._covered, self._rates, self._residuals = base, covered, rates, residuals
+        self._memory, self._shortages = memory, tuple(shortages)
+        self._predicted: dict[Setup, Prediction] = {}
+
+    def predict(self, settings: Mapping[str, Scalar]) -> Prediction | None:
+        """None where no trial of the kind was measured: other precision, other filters."""
+        return self.predict_all([settings])[0]
+
+    def predict_all(self, candidates: Sequence[Mapping[str, Scalar]]) -> list[Prediction | None]:
+        setups = [self._setup(one) for one in candidates]
+        new = list(dict.fromkeys(one for one in setups if one is not None and one not in self._predicted))
+        if new:
+            middle, below, above = self._corrected(new).interval()
+            low, high = np.exp(middle - below), np.exp(middle + above)
+            for at, (setup, needs) in enumerate(zip(new, self._memory.of(new), strict=True)):
+                self._predicted[setup] = Prediction(
+                    samples_per_s=float(np.exp(middle[at])),
+                    samples_per_s_ci95=(float(low[at]), float(high[at])),
+                    ram_bytes=None if needs.ram is None else needs.ram.middle,
+                    ram_ci95=None if needs.ram is None else (needs.ram.low, needs.ram.high),
+                    vram_bytes=None if needs.vram is None else needs.vram.middle,
+                    vram_ci95=None if needs.vram is None else (needs.vram.low, needs.vram.high),
+                    shm_bytes=needs.shm,
+                    notes=self._notes(setup),
+                )
+        return [None if one is None else self._predicted[one] for one in setups]
+
+    def gain(self, settings: Mapping[str, Scalar], over: Mapping[str, Scalar]) -> Ratio | None:
+        """One over the other: what both share of what is not known cancels."""
+        one, other = self._setup(settings), self._setup(over)
+        if one is None or other is None:
+            return None
+        if one == other:
+            return Ratio(value=1.0, ci95=(1.0, 1.0))
+        points = points_of([one, other], self._covered.regimes)
+        near = nearness(points, self._covered.points)
+        drawn = self._rates.drawn(points, near)
+        middle, below, above = self._residuals.difference(drawn, near, nearness(points, points)).interval()
+        low, value, high = (float(np.exp(log[0])) for log in (middle - below, middle, middle + above))
+        return Ratio(value=value, ci95=(low, high))
+
+    def surely_too_big(self, settings: Mapping[str, Scalar], limits: Limits) -> str | None:
+        """Why it cannot fit, in words; None where it may."""
+        setup = self._base.setup(settings)
+        if setup is None:
+            return None
+        covered = self._covered
+        allowed = {
+            "RAM": limits.ram.resolve(covered.ram_total_bytes) if limits.ram is not None else None,
+            "VRAM": limits.vram.resolve(covered.vram_total_bytes) if limits.vram is not None else None,
+        }
+        ran_out = (one.rules_out(setup, allowed) for one in self._shortages)
+        if (why := next((one for one in ran_out if one is not None), None)) is not None:
+            return why
+        needs = self._needs(setup)
+        return over("RAM", needs.ram, limits.ram, covered.ram_total_bytes) or over(
+            "VRAM", needs.vram, limits.vram, covered.vram_total_bytes
+        )
+
+    def fits(self, settings: Mapping[str, Scalar], limits: Limits) -> bool:
+        """More likely than not; what nobody can tell is taken to fit."""
+        setup = self._base.setup(settings)
+        if setup is None or self.surely_too_big(settings, limits) is not None:
+            return False
+        needs, covered = self._needs(setup), self._covered
+        return (
+            over("RAM", needs.ram, limits.ram, covered.ram_total_bytes, surely=False) is None
+            and over("VRAM", needs.vram, limits.vram, covered.vram_total_bytes, surely=False) is None
+        )
+
+    def _corrected(self, setups: Sequence[Setup]) -> Corrected:
+        points = points_of(setups, self._covered.regimes)
+        near = nearness(points, self._covered.points)
+        return self._residuals.corrected(self._rates.drawn(points, near), near)
+
+    def _needs(self, setup: Setup) -> Needs:
+        return self._memory.of([setup])[0] if setup.regime in self._covered.regimes else Needs()
+
+    def _setup(self, settings: Mapping[str, Scalar]) -> Setup | None:
+        setup = self._base.setup(settings)
+        return setup if setup is not None and setup.regime in self._covered.regimes else None
+
+    def _notes(self, setup: Setup) -> tuple[str, ...]:
+        points, lines = self._covered.points, []
+        if len(points) == 1:
+            lines.append("from one trial")
+        if not points.batch.min() <= setup.batch <= points.batch.max():
+            lines.append(f"batch size {setup.batch} is beyond what was measured")
+        if not points.workers.min() <= setup.workers <= points.workers.max():
+            lines.append(f"{setup.workers} {'worker' if setup.workers == 1 else 'workers'}: beyond what was measured")
+        return tuple(lines)

@@ -1,0 +1,110 @@
+"""What ran out of memory once: nothing that asks for more of it is called feasible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vtune.analysis.comparable import has_rate
+from vtune.analysis.model.memory import Bytes, vram_needed
+from vtune.analysis.model.rungs import SeenRung
+from vtune.analysis.model.setup import Setup
+from vtune.domain.experiment import Limit
+from vtune.domain.numbers import bytes_
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
+
+MEMORY_OF = {
+    TrialStatus.OUT_OF_VRAM: "VRAM",
+    TrialStatus.OUT_OF_RAM: "RAM",
+    TrialStatus.OUT_OF_SHM: "/dev/shm",
+    # Before its start: full queues would have found no room.
+    TrialStatus.REFUSED: "/dev/shm",
+}
+# A trial that a limit ended was going to take more than it was seen to hold.
+BEYOND_WHAT_WAS_SEEN = 1.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    memory: str
+    setup: Setup
+    # What ran out of it, in words.
+    what: str
+    # Where a limit of the user's ended it: nothing is known of what lies beyond.
+    up_to_bytes: float | None = None
+
+    def rules_out(self, setup: Setup, allowed_bytes: Mapping[str, int | None]) -> str | None:
+        """`allowed_bytes`: by memory, the limit of today; None where there is none."""
+        if not asks_as_much(self.memory, setup, self.setup):
+            return None
+        allowed = allowed_bytes.get(self.memory)
+        if self.up_to_bytes is not None and (allowed is None or allowed > self.up_to_bytes):
+            return None
+        return f"{self.what} ran out of {self.memory}, and this asks for no less of it"
+
+
+def shortages_of(known: Sequence[tuple[TrialRecord, Setup]], rungs: Sequence[SeenRung]) -> list[Shortage]:
+    """Those that no completed trial contradicts by having taken more."""
+    completed = [setup for record, setup in known if has_rate(record)]
+    found = [
+        Shortage(memory=memory, setup=setup, what=f"trial {record.trial}", up_to_bytes=_up_to(record, memory))
+        for record, setup in known
+        if (memory := MEMORY_OF.get(record.status)) is not None
+    ]
+    for one in rungs:
+        # It says that it did not fit, and not into what: on a device it is the device's memory.
+        if not one.rung.fits and any(other.rung.vram_peak_bytes for other in rungs):
+            what = f"batch {one.rung.batch_size} of trial {one.trial}"
+            found.append(Shortage(memory="VRAM", setup=one.setup, what=what))
+    return [one for one in found if not any(_asks_more(one.memory, setup, one.setup) for setup in completed)]
+
+
+def _up_to(record: TrialRecord, memory: str) -> float | None:
+    measured = record.measurement
+    if memory == "RAM":
+        guard = record.evidence.get("ram_guard") or {}
+        limit = guard.get("limit_bytes")
+        by_user = record.evidence.get("ended_by") == "limit" and not guard.get("is_default")
+        return float(limit) if by_user and isinstance(limit, int) else None
+    by_limit = record.evidence.get("ended_by") == "limit" or "the VRAM limit" in (record.detail or "")
+    peak = vram_needed(measured)
+    return BEYOND_WHAT_WAS_SEEN * peak if memory == "VRAM" and by_limit and peak else None
+
+
+def asks_as_much(memory: str, one: Setup, than: Setup) -> bool:
+    if one.regime != than.regime:
+        return False
+    if memory == "VRAM":
+        return one.batch >= than.batch
+    if memory == "/dev/shm":
+        return bool(one.workers) and _in_flight(one) >= _in_flight(than)
+    return (
+        one.batch >= than.batch
+        and one.workers >= than.workers
+        and (one.prefetch >= than.prefetch or not than.workers)
+        and one.persistent >= than.persistent
+    )
+
+
+def _asks_more(memory: str, one: Setup, than: Setup) -> bool:
+    return asks_as_much(memory, one, than) and not asks_as_much(memory, than, one)
+
+
+def _in_flight(setup: Setup) -> int:
+    return (setup.workers * setup.prefetch + 2) * setup.batch
+
+
+def over(
+    memory: str, needs: Bytes | None, limit: Limit | None, total: int | None, *, surely: bool = True
+) -> str | None:
+    """By the least that it takes, or by what is likely."""
+    if needs is None:
+        return None
+    least = needs.low if surely else needs.middle
+    allowed = limit.resolve(total) if limit is not None else None
+    if allowed is not None and least > allowed:
+        return f"predicted to need at least {bytes_(least)} of {memory}, the limit is {bytes_(allowed)}"
+    if total is not None and least > total:
+        return f"predicted to need at least {bytes_(least)} of {memory}, there are {bytes_(total)}"
+    return None

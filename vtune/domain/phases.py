@@ -1,0 +1,146 @@
+"""A plan of phases as data, and what came of walking along it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vtune.domain.effects import Scalar
+from vtune.domain.prediction import Prediction
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import Proposal
+
+Risk = Literal["none", "low", "medium", "high"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """A value relative to the user's own: batch × 2, half the filters."""
+
+    factor: float
+
+
+RungValue = Scalar | Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """What a rung has to show beyond what all have to: it completed, stays under the limits, and brings more samples a
+    second than noise does. What cannot be measured here is not judged, and never failed."""
+
+    gpu_util_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    # From 1 on; `--up-to 4` ends after the fourth.
+    number: int
+    name: str
+    # What it is about in one knob's name, for the record's origin and the JSON: the first that it turns. Where it turns
+    # none, the phase's own name.
+    knob: str
+    # In the order in which they are climbed; each turns one knob or several on top of what won so far.
+    rungs: tuple[Mapping[str, RungValue], ...] = ()
+    # Past the documented end, with --extend and as long as it wins.
+    beyond: tuple[Mapping[str, RungValue], ...] = ()
+    # No rungs of its own: the two that the model likes best among this knob's values on this machine.
+    by_model: bool = False
+    # Where batch does not fit: the half of it with twice the accumulation.
+    accumulate_instead: bool = False
+    risk: Risk = "low"
+    # What may go wrong, in one line.
+    risk_words: str | None = None
+    success: Success = field(default_factory=Success)
+    # Only with --allow, or where the user named the knob: otherwise it is left out, and said so.
+    needs_allow: bool = False
+    # Measured steps of a trial, at least and at most; None: as everywhere.
+    steps: tuple[int, int] | None = None
+    # What belongs to it and vtune does not turn, a line each.
+    by_hand: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A whole set of settings to compare against what the phases found."""
+
+    name: str
+    settings: Mapping[str, RungValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    name: str
+    about: str
+    phases: tuple[Phase, ...]
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRung:
+    """One step of a phase. `turned` is what it changes against what had won before it, `settings` all it asks for."""
+
+    turned: Mapping[str, Scalar]
+    settings: Mapping[str, Scalar]
+    # skipped: not measured, and why; open: its turn has not come.
+    state: Literal["kept", "rejected", "skipped", "open"]
+    why: str = ""
+    trial: int | None = None
+    # Over what had won before it.
+    gain: float | None = None
+    predicted: Prediction | None = None
+    # Criteria of the plan that this machine cannot judge, in words.
+    not_judged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseOutcome:
+    phase: Phase
+    rungs: tuple[PhaseRung, ...] = ()
+    # What it added to the settings; empty where nothing better was found.
+    kept: Mapping[str, Scalar] = field(default_factory=dict)
+    # One sentence: what was kept and rejected, and why.
+    why: str = ""
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionOutcome:
+    option: Option
+    settings: Mapping[str, Scalar]
+    predicted: Prediction | None = None
+    trial: int | None = None
+    # Why it was not measured.
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """How far along the plan a journal is. The same journal comes to the same place: nothing else is remembered."""
+
+    stage: Literal["baseline", "phases", "options", "confirm", "done"]
+    # None when there is nothing left to launch.
+    proposal: Proposal | None
+    baseline: TrialRecord | None
+    # What has won so far: the settings asked for, and the trial that stands for them.
+    settings: Mapping[str, Scalar]
+    best: TrialRecord | None
+    phases: tuple[PhaseOutcome, ...] = ()
+    options: tuple[OptionOutcome, ...] = ()
+    # Trials that this walk rests on, in the order in which it needed them; those before it began are among them.
+    trials: tuple[int, ...] = ()
+    # Launches still to come, with the race, at least and at most.
+    left: tuple[int, int] = (0, 0)
+    # Why it cannot go on, where no baseline could be measured.
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """What the model says that a walk, turning one knob at a time, did not see."""
+
+    settings: Mapping[str, Scalar]
+    predicted: Prediction
+    # Over the best that was measured, and the least of it that the model is sure of.
+    gain: float
+    least_gain: float

@@ -1,0 +1,287 @@
+"""Phases in words, the same for a terminal and for documents: what is tried, what came of it, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vtune.analysis.race import EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
+from vtune.domain.choice import Choice, RankedBy
+from vtune.domain.effects import Scalar
+from vtune.domain.numbers import bytes_, rate, seconds, times, trials_text
+from vtune.domain.phases import Missed, OptionOutcome, Phase, PhaseRung, Plan, RungValue, Times, Walk
+from vtune.domain.prediction import Prediction
+from vtune.domain.record import TrialRecord
+from vtune.reporting.study_report import StudyReport
+from vtune.reporting.words import setting_word, settings_text
+
+# Of two contestants: the user's own settings and the winner.
+LEAST_OF_A_RACE, MOST_OF_A_RACE = 2 * LEAST_ROUNDS, 2 * (ROUNDS + EXTRA_ROUNDS)
+# Two launches of the same settings differ by so much; and of one launch each, an interval hides no more than that.
+NO_GAIN, UNSEEN_GAIN = 1.03, 1.2
+# Never by colour, and never by a sign alone: what cannot show the sign still has the word.
+STATES: Mapping[str, tuple[str, str]] = {
+    "kept": ("✓", "kept"),
+    "rejected": ("✗", "rolled back"),
+    "skipped": ("–", "skipped"),
+    "open": ("·", "not tried yet"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The trials that are known, to tell of a step what it made."""
+
+    records: Mapping[int, TrialRecord]
+    baseline: TrialRecord | None = None
+    ranked_by: RankedBy | None = None
+
+    def rate(self, trial: int | None) -> float | None:
+        record = self.records.get(trial) if trial is not None else None
+        value: float | None = getattr(record.measurement, self.ranked_by or "samples_per_s") if record else None
+        return value or None
+
+    def another_batch(self, trial: int | None) -> str | None:
+        """Whether it is another training than the user's own by its effective batch."""
+        record = self.records.get(trial) if trial is not None else None
+        return None if record is None else batch_text(record, self.baseline)
+
+
+def measured(report: StudyReport) -> Measured:
+    records = {record.trial: record for record in report.records}
+    return Measured(records, report.choice.baseline, report.choice.ranked_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One or several rungs that ended alike, for the same reason."""
+
+    sign: str
+    word: str
+    turned: str
+    # With the numbers, the reason and the trial.
+    told: str
+
+
+def plan_text(plan: str, up_to: int, of: int) -> str:
+    if up_to >= of:
+        which = f"all {of} phases" if of > 1 else "its one phase"
+    else:
+        which = f"phases 1 to {up_to} of {of}" if up_to > 1 else f"phase 1 of {of}"
+    return f"plan {plan}, {which}"
+
+
+def ladder_text(phase: Phase, *, extend: bool = False, own: Mapping[str, Scalar] | None = None) -> str:
+    """workers 1 → 2 → 4 → 6, as the plan has it; `own` are the user's values, of which some are multiples."""
+    rungs = [*phase.rungs, *(phase.beyond if extend else ())]
+    if phase.by_model and not rungs:
+        return f"{phase.knob}: the two values that the model likes best"
+    own = own or {}
+    knobs = list(dict.fromkeys(name for rung in rungs for name in rung))
+    if not knobs:
+        return ""
+    if len(knobs) == 1:
+        return f"{knobs[0]} {' → '.join(_value(rung[knobs[0]], own.get(knobs[0])) for rung in rungs)}"
+    return " → ".join(option_values(rung, own) for rung in rungs)
+
+
+def risk_text(phase: Phase) -> str:
+    """Empty where there is none to tell."""
+    if phase.risk == "none" and not phase.risk_words:
+        return ""
+    return f"{phase.risk} risk{f': {phase.risk_words}' if phase.risk_words else ''}"
+
+
+def option_values(settings: Mapping[str, RungValue], own: Mapping[str, Scalar]) -> str:
+    return " ".join(f"{name}={_value(value, own.get(name))}" for name, value in settings.items())
+
+
+def rung_lines(rungs: Sequence[PhaseRung], seen: Measured, *, open_too: bool = False) -> list[Line]:
+    lines: list[Line] = []
+    last: PhaseRung | None = None
+    for rung in rungs:
+        if rung.state == "open" and not open_too:
+            continue
+        if last is not None and rung.trial is None and (rung.state, rung.why) == (last.state, last.why):
+            before = lines.pop()
+            lines.append(replace(before, turned=f"{before.turned}, {settings_text(rung.turned)}"))
+        else:
+            lines.append(_line(rung, seen))
+        last = rung if rung.trial is None else None
+    return lines
+
+
+def option_line(outcome: OptionOutcome, seen: Measured, choice: Choice) -> str:
+    """What is predicted of a plan's option, and what was measured."""
+    parts = [] if outcome.predicted is None else [f"predicted {predicted_text(outcome.predicted)}"]
+    found = seen.records.get(outcome.trial) if outcome.trial is not None else None
+    if found is None:
+        return "; ".join([*parts, why_unmeasured(outcome)])
+    made, ratio = seen.rate(found.trial), choice.ratios.get(found.trial)
+    over = f", {times(ratio.value, ratio.ci95)} of yours" if ratio is not None else ""
+    failed = f"{found.status.value.replace('_', ' ')}: {found.detail or 'no detail is known'}"
+    told = f"measured {rate(made)} samples/s{over}" if made is not None else failed
+    parts.append(f"{told} (trial {found.trial})")
+    parts += [lost.why for lost in choice.lost if lost.trial == found.trial and lost.reason == "over_limit"]
+    parts += [outcome.why] if outcome.why else []
+    another = seen.another_batch(found.trial)
+    return "; ".join([*parts, *([another] if another else [])])
+
+
+def why_unmeasured(outcome: OptionOutcome) -> str:
+    if not outcome.why:
+        return "not measured"
+    return outcome.why if outcome.why.startswith("not ") else f"not measured: {outcome.why}"
+
+
+def batch_text(record: TrialRecord, baseline: TrialRecord | None) -> str | None:
+    """In one line what `another_training` says in full."""
+    now, then = record.measurement, baseline.measurement if baseline is not None else None
+    if (
+        then is None
+        or not now.effective_batch
+        or not then.effective_batch
+        or now.effective_batch == then.effective_batch
+    ):
+        return None
+    factor = now.effective_batch / then.effective_batch
+    samples, before = now.samples_per_epoch, then.samples_per_epoch
+    bounded = now.epoch_bound_by == "iterations" and samples and before and samples != before
+    return (
+        f"effective batch {now.effective_batch} instead of {then.effective_batch}: learning rate ×{factor:.3g} (SGD,"
+        f" linear) or ×{factor**0.5:.3g} (Adam, square root), as rules of thumb"
+        + (f"; {samples} samples an epoch instead of {before}" if bounded else "")
+    )
+
+
+def predicted_text(predicted: Prediction) -> str:
+    low, high = predicted.samples_per_s_ci95
+    memory = [
+        f"{bytes_(value)} of {name}"
+        for name, value in (("RAM", predicted.ram_bytes), ("VRAM", predicted.vram_bytes))
+        if value is not None
+    ]
+    needs = f", {' and '.join(memory)}" if memory else ""
+    return f"{rate(predicted.samples_per_s)} samples/s ({rate(low)} to {rate(high)}, 95 %){needs}"
+
+
+def missed_text(missed: Missed) -> str:
+    return (
+        f"by the model, {settings_text(missed.settings)} comes to {predicted_text(missed.predicted)}:"
+        f" {missed.gain:.3g}× the best that was measured, and at least {missed.least_gain:.3g}×. Phases turn one knob"
+        " at a time, and judge each by what the others were then"
+    )
+
+
+def nothing_to_gain(report: StudyReport) -> str | None:
+    """Of a whole walk in which no step won, and none could have won without being seen; None where that is not so."""
+    phases, choice = report.phases, report.choice
+    if phases is None or phases.stage != "done" or phases.stopped is not None or phases.missed is not None:
+        return None
+    rungs = [rung for outcome in phases.phases for rung in outcome.rungs]
+    if any(rung.state == "kept" for rung in rungs):
+        return None
+    tried = {rung.trial for rung in rungs}
+    ratios = [ratio for trial, ratio in choice.ratios.items() if trial in tried]
+    if any(one.value > NO_GAIN or one.ci95 is None or one.ci95[1] > UNSEEN_GAIN for one in ratios):
+        return None
+    many = len(phases.trials)
+    told = f"{many} trial{'' if many == 1 else 's'}"
+    return f"nothing to gain by {plan_text(phases.plan, phases.up_to, phases.of)} ({told})"
+
+
+def though_rolled_back(report: StudyReport) -> str | None:
+    """A step is held against what had won before it, the choice against the user's own settings."""
+    best, phases = report.choice.best, report.phases
+    rungs = [rung for outcome in (phases.phases if phases is not None else ()) for rung in outcome.rungs]
+    step = next((rung for rung in rungs if best is not None and rung.trial == best.trial), None)
+    if best is None or step is None or step.state != "rejected":
+        return None
+    return (
+        f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): over your own settings it is"
+        " the fastest, and nobody can tell it from what had won before it"
+    )
+
+
+def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int]) -> float:
+    """The time of all trials that a walk rests on, also of those that another command had run before."""
+    return sum(record.seconds for record in records if record.trial in trials)
+
+
+def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
+    """Of the tuned run: from then on it is ahead of the untuned one that would have begun with the tuning. None without
+    a gain that was shown."""
+    gain = choice.speedup
+    return spent_s / (gain.value - 1) if gain is not None and gain.shown_faster and gain.value > 1 else None
+
+
+def cost_text(spent_s: float, trials: Sequence[int], choice: Choice) -> str:
+    back = pays_back_after_s(spent_s, choice)
+    paid = f"; pays back after {seconds(back)} of the tuned run" if back is not None else ""
+    return f"{len(trials)} {'trial' if len(trials) == 1 else 'trials'} took {seconds(spent_s)}{paid}"
+
+
+def launches_left(walk: Walk, *, confirm: bool) -> tuple[int, int]:
+    """At the most: those of the phases, and those of the race that may follow. Each rung hangs on the one before, so at
+    the least it is always the next one alone."""
+    if walk.stage == "confirm":
+        return 0, walk.left[1]
+    race = MOST_OF_A_RACE if confirm else 0
+    return max(0, walk.left[1] - race), min(race, walk.left[1])
+
+
+def span_text(least_s: float, most_s: float) -> str:
+    """34 s, 3 to 9 min, 1.5 to 4 h: as sure as an estimate is."""
+    for size, unit in ((5400, "h"), (90, "min"), (0, "s")):
+        if most_s >= size:
+            scale = {"h": 3600, "min": 60, "s": 1}[unit]
+            few, many = (_round(value / scale) for value in (least_s, most_s))
+            return f"{many} {unit}" if few == many else f"{few} to {many} {unit}"
+    return "0 s"
+
+
+def left_out_text(trials: Sequence[int]) -> str:
+    one = len(trials) == 1
+    return (
+        f"{trials_text(trials)} ran another command or config than the phases:"
+        f" {'it is' if one else 'they are'} not compared"
+    )
+
+
+def plan_phases(plan: Plan, up_to: int | None) -> tuple[Phase, ...]:
+    return plan.phases if up_to is None else plan.phases[:up_to]
+
+
+def not_judged(rungs: Sequence[PhaseRung]) -> Iterator[str]:
+    """Criteria that nobody could judge here, each once."""
+    yield from dict.fromkeys(words for rung in rungs for words in rung.not_judged)
+
+
+def _line(rung: PhaseRung, seen: Measured) -> Line:
+    sign, word = STATES[rung.state]
+    made = seen.rate(rung.trial)
+    parts = []
+    if made is not None:
+        expected = f" (predicted {rate(rung.predicted.samples_per_s)})" if rung.predicted is not None else ""
+        parts.append(f"{rate(made)} samples/s{expected}")
+    if rung.why:
+        parts.append(rung.why)
+    elif rung.gain is not None:
+        parts.append(f"{rung.gain:.3g}× what it was")
+    told = ", ".join(parts) + (f" (trial {rung.trial})" if rung.trial is not None else "")
+    # Of one that is kept the walk says it itself; those that come after it carry the same batch.
+    larger = rung.state != "kept" and {"batch_size", "accumulate_steps"} & set(rung.turned)
+    another = seen.another_batch(rung.trial) if larger else None
+    return Line(sign, word, settings_text(rung.turned), "; ".join([told.strip(), *([another] if another else [])]))
+
+
+def _round(value: float) -> str:
+    return f"{value:.2g}" if value < 3 else f"{value:.0f}"
+
+
+def _value(value: RungValue, own: Scalar) -> str:
+    if not isinstance(value, Times):
+        return setting_word(value)
+    if isinstance(own, int) and not isinstance(own, bool) and (own * value.factor).is_integer():
+        return f"{own * value.factor:g}"
+    return f"×{value.factor:g}"

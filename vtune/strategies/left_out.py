@@ -1,0 +1,68 @@
+"""Which trials of a journal a plan of phases cannot rest on: they ran another command or another config than now."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from vtune.config.output import redirected_output
+from vtune.config.trial_config import same_values
+from vtune.domain.experiment import Experiment
+from vtune.domain.record import TrialRecord
+from vtune.errors import UsageError
+from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.knobs.plan import changes_of, effects_of, gets_copy
+from vtune.strategies.race_plan import turned
+from vtune.strategies.relaunch import ANY_LOADER, changed_since
+
+Leaves = dict[tuple[str, ...], Any]
+
+
+def left_out(records: Sequence[TrialRecord], experiment: Experiment, study: StudyPaths) -> frozenset[int]:
+    """Where a trial's folder is gone nobody knows what it ran, and it counts."""
+    return frozenset(record.trial for record in records if _ran_otherwise(record, experiment, study))
+
+
+def _ran_otherwise(record: TrialRecord, experiment: Experiment, study: StudyPaths) -> bool:
+    try:
+        settings = turned(record)
+        if changed_since(record.trial, settings, experiment, study) is not None:
+            return True
+        effects = effects_of(settings, experiment, ANY_LOADER)
+    except UsageError:  # a knob that has no way into the training any more: it cannot be launched again
+        return True
+    ran = _copy_of(study.trial(record.trial))
+    if ran is None or experiment.workload.config is None or not gets_copy(experiment.workload, effects):
+        return False
+    changes = changes_of(effects).config
+    plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
+    wanted = {**dict(_leaves(experiment.workload.config)), **plain}
+    # Where the output goes is each trial's own.
+    own = redirected_output(experiment.workload, study.trial(record.trial).root.absolute()).changes
+    return not same_values(*({path: tree[path] for path in sorted(tree) if path not in own} for tree in (ran, wanted)))
+
+
+def _copy_of(folder: TrialPaths) -> Leaves | None:
+    """The config that the trial got, where it got one of its own."""
+    for path in sorted(folder.root.glob("config.*")):
+        try:
+            text = path.read_text(encoding="utf-8")
+            read = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower(), yaml.safe_load)
+            tree = read(text)
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            return None
+        return dict(_leaves(tree)) if isinstance(tree, Mapping) else None
+    return None
+
+
+def _leaves(tree: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in tree.items():
+        path = (*above, str(key))
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, path)
+        else:
+            yield path, value

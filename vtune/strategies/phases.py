@@ -1,0 +1,147 @@
+"""The documented phases as a strategy: one knob after the other, what wins is carried forward, what fails is rolled
+back. The journal is the only memory: the same journal comes to the same place of the same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from vtune.analysis.model.predict import Model
+from vtune.domain.experiment import Experiment, Limits
+from vtune.domain.machine import Machine
+from vtune.domain.phases import Option, OptionOutcome, Plan, Walk
+from vtune.domain.record import TrialRecord
+from vtune.domain.trial import Proposal
+from vtune.knobs.ways import current_settings
+from vtune.strategies.foresight import Foresight, fitted
+from vtune.strategies.known import Known
+from vtune.strategies.walk_baseline import measure_baseline
+from vtune.strategies.walk_candidates import values_of_rung, why_not
+from vtune.strategies.walk_end import end_of
+from vtune.strategies.walk_path import Ask, Course, Path
+from vtune.strategies.walk_phase import walk_phase
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    plan: Plan
+    experiment: Experiment
+    machine: Machine
+    up_to: int | None = None
+    extend: bool = False
+    with_options: bool = False
+    confirm: bool = True
+    # Trials of the journal that count for nothing: they ran another command or config than now.
+    left_out: frozenset[int] = frozenset()
+
+    def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
+        return self.walk(history).proposal
+
+    def walk(self, history: Sequence[TrialRecord]) -> Walk:
+        history = [one for one in history if one.trial not in self.left_out]
+        limits, machine = self.experiment.limits, self.machine
+        known = Known(history, named=current_settings(self.experiment), ram_limit_bytes=_ram_limit(limits, machine))
+        path = Path(course=self._course())
+        asked = _along(path, known)
+        if asked is not None:
+            return path.walk(asked.proposal())
+        path.stage = "done"
+        return path.walk(None) if path.stopped is not None else end_of(path, known, history)
+
+    def _course(self) -> Course:
+        return Course(
+            plan=self.plan,
+            experiment=self.experiment,
+            machine=self.machine,
+            up_to=self.up_to,
+            extend=self.extend,
+            with_options=self.with_options,
+            confirm=self.confirm,
+        )
+
+
+def _along(path: Path, known: Known) -> Ask | None:
+    """As far as the journal answers; the first question that it does not."""
+    story = _story(path, known)
+    try:
+        ask = next(story)
+        while (record := _answer(known, ask)) is not None:
+            path.note(record)
+            ask = story.send(record)
+    except StopIteration:
+        return None
+    return ask
+
+
+def _story(path: Path, known: Known) -> Generator[Ask, TrialRecord, None]:
+    course, seen = path.course, _Seen(known)
+
+    def foresight() -> Foresight:
+        assert path.best is not None
+        return seen.from_here(path, path.best)
+
+    yield from measure_baseline(path, foresight)
+    if path.stopped is not None:
+        return
+    path.stage = "phases"
+    for phase in course.phases:
+        yield from walk_phase(path, phase, foresight)
+    path.stage = "options"
+    for option in course.plan.options:
+        yield from _option(path, option, foresight())
+
+
+class _Seen:
+    """Models of what was known at a moment: of the trials up to the latest that the walk had come to. Later ones must
+    not change what was decided before them, or the walk would go back on its way."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._models: dict[int, Model | None] = {}
+
+    def from_here(self, path: Path, best: TrialRecord) -> Foresight:
+        machine, until = path.course.machine, max(path.trials)
+        if until not in self._models:
+            self._models[until] = fitted(self._known.until(until), machine)
+        limits = path.course.experiment.limits
+        return Foresight(self._models[until], limits, machine.ram_bytes, best, path.settings)
+
+
+def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, TrialRecord, None]:
+    """On top of the user's own configuration, as its author meant it."""
+    experiment, own = path.course.experiment, path.own
+    values, unknown = values_of_rung(option.settings, own)
+    wanted = {**experiment.settings, **values}
+    why = unknown or why_not(values, own, experiment)
+    predicted = foresight.of(wanted) if why is None else None
+    why = why or foresight.too_big(wanted)
+    trial = None
+    if why is None and path.course.with_options:
+        record = yield Ask(
+            settings=wanted,
+            effective={**own, **values},
+            reason=f"option {option.name}",
+            origin=f"phase:options:{option.name}",
+            predicted=predicted,
+        )
+        trial = record.trial
+    path.options.append(
+        OptionOutcome(
+            option=option,
+            settings=wanted,
+            predicted=predicted,
+            trial=trial,
+            why=why or ("" if trial is not None else "not asked for: --options measures it"),
+        )
+    )
+
+
+def _answer(known: Known, ask: Ask) -> TrialRecord | None:
+    if ask.like is None or ask.effective is None:
+        return known.answer(ask.settings, ask.effective)
+    cache, after = ask.like
+    return known.answer_read(ask.settings, ask.effective, cache=cache, after=after)
+
+
+def _ram_limit(limits: Limits, machine: Machine) -> int | None:
+    return limits.ram.resolve(machine.ram_bytes) if limits.ram is not None else None
