@@ -3,6 +3,7 @@
     python benchmarks/phases/run.py                    # Markdown to stdout; some ten minutes on one core
     python benchmarks/phases/run.py --only scrolls     # one training
     python benchmarks/phases/run.py --plans guided     # one plan
+    python benchmarks/phases/run.py --misspecified     # with effects of some 10 % that no model of a loader knows
     python benchmarks/phases/run.py --json FILE        # the figures as well
     python benchmarks/phases/run.py --quick            # does it work? The figures mean nothing
 
@@ -27,7 +28,7 @@ from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Windo
 from vtune.domain.phases import Walk
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surface import Surface
-from vtune.execution.engines.simulated.surfaces import SURFACES
+from vtune.execution.engines.simulated.surfaces import SURFACES, misspecified
 from vtune.execution.engines.simulated.truth import true_whole_run_rate
 from vtune.journal.study import open_study
 from vtune.knobs.registry import knob_named
@@ -138,14 +139,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=[surface.name for surface in SURFACES])
     parser.add_argument("--plans", nargs="+", choices=bundled_plans(), default=PLANS)
+    parser.add_argument("--misspecified", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     rows = []
+    batches = QUICK if options.quick else BATCHES_SEEN
     for surface in SURFACES:
-        if options.only in (None, surface.name):
-            rows.append(row_of(surface, options.plans, QUICK if options.quick else BATCHES_SEEN, quick=options.quick))
-            sys.stderr.write(f"{surface.name}: {json.dumps(rows[-1]['plans'])}\n")
+        if options.only not in (None, surface.name):
+            continue
+        asked = misspecified(surface) if options.misspecified else surface
+        rows.append(row_of(asked, options.plans, batches, quick=options.quick))
+        sys.stderr.write(f"{surface.name}: {json.dumps(rows[-1]['plans'])}\n")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write("\n".join(table(rows, options.plans)) + "\n")

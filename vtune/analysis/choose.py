@@ -12,6 +12,7 @@ from vtune.analysis.comparable import (
     died_of,
     has_rate,
     launched_rate,
+    lived_longer,
     lost_of,
     measured_enough,
     metric_of,
@@ -55,9 +56,10 @@ def choose(
         turned_nothing(record) and settings_of(record) == settings_of(baseline) for record in measured
     )
 
-    groups = by_settings(lasting)
+    groups = by_settings([record for record in lasting if not lived_longer(record)])
     spread = disagreement([rates[record.trial] for record in group] for group in groups.values())
-    rivals = [_middle(group, rates) for group in by_settings(solid).values()]
+    compared = [record for record in solid if not lived_longer(record)]
+    rivals = [_middle(group, rates) for group in by_settings(compared).values()]
     if baseline is not None and baseline in feasible:
         rivals = [rival for rival in rivals if settings_of(rival) != settings_of(baseline)]
     against = _Against(lasting, rates, ranked_by, cores, widen=spread * widening_for(len(rivals)))

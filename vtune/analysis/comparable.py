@@ -64,14 +64,23 @@ FATAL = (
 
 
 def died_of(records: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
-    """Each completed trial whose settings failed in another launch, and that launch. What a launch that ended early ran
-    with is not always known, so it is told by what was asked."""
+    """Each completed trial whose settings failed in a later launch, and that launch. What a launch that ended early ran
+    with is not always known, so it is told by what was asked. One that failed first and ran afterwards runs."""
     failed = [record for record in records if record.status in FATAL and record.asked is not None]
-    return {
-        record.trial: there
-        for record in records
-        if has_rate(record) and (there := next((one for one in failed if one.asked == record.asked), None)) is not None
-    }
+    died: dict[int, TrialRecord] = {}
+    for record in records:
+        like = [one for one in records if has_rate(record) and has_rate(one) and one.asked == record.asked]
+        began = min((one.trial for one in like), default=0)
+        there = next((one for one in failed if like and one.asked == record.asked and one.trial > began), None)
+        if there is not None:
+            died[record.trial] = there
+    return died
+
+
+def lived_longer(record: TrialRecord) -> bool:
+    """A winner's further launch, for longer than the trials that it is compared by: it shows whether the settings last.
+    What it sees beyond them (an epoch's end, a validation) is in none of the others' rates."""
+    return record.origin == "confirm" and record.race is None
 
 
 def turned_nothing(record: TrialRecord) -> bool:

@@ -12,6 +12,7 @@ from vtune.cli import options
 if TYPE_CHECKING:
     from vtune.cli.live_phases import PhaseProgress
     from vtune.config.command_line import CommandLine
+    from vtune.domain.experiment import Experiment
     from vtune.domain.phases import Plan
     from vtune.phases import AskedPhases, PhaseResult
 
@@ -86,7 +87,7 @@ def phase(
             result = api.phase(asked.experiment, asked_plan, results=results, wait=wait, notify=progress)
     except KeyboardInterrupt:
         if json:
-            exits.print_json(_as_far_as_known(asked.experiment.study, asked_plan, progress))
+            exits.print_json(_as_far_as_known(asked.experiment, asked_plan, progress))
         exits.say_interrupted("what was recorded before is kept, this trial is not", go_on)
         raise typer.Exit(exits.INTERRUPTED) from None
     _show(result, quiet=quiet, as_json=json)
@@ -176,17 +177,19 @@ def _go_on(study: str, results: Path, plan: str, asked: AskedPhases, typed: Comm
     return shlex.join(words)
 
 
-def _as_far_as_known(study: str, asked: AskedPhases, progress: PhaseProgress) -> dict[str, Any]:
+def _as_far_as_known(experiment: Experiment, asked: AskedPhases, progress: PhaseProgress) -> dict[str, Any]:
     """Of a walk that was left in a hurry: what was told of it last, nothing worked out anew."""
     from vtune.journal.records import record_to_json
     from vtune.reporting.phase_json import NONE
     from vtune.reporting.phases_of_study import phases_of, phases_to_json
 
     walk = progress.walk
-    told = phases_to_json(phases_of(walk, asked.plan, up_to=asked.up_to)) if walk is not None else {}
+    told = {}
+    if walk is not None:
+        told = phases_to_json(phases_of(walk, asked.plan, up_to=asked.up_to, limits=experiment.limits))
     baseline = walk.baseline if walk is not None else None
     return {
-        "study": study,
+        "study": experiment.study,
         "baseline": record_to_json(baseline) if baseline is not None else None,
         "best": None,
         "speedup": None,

@@ -17,6 +17,7 @@ from vtune.reporting.phase_words import (
     plan_text,
     risk_text,
     rung_lines,
+    though_kept,
     though_rolled_back,
     tuning_s,
 )
@@ -35,7 +36,7 @@ def phases_in_markdown(report: StudyReport) -> list[str]:
     if rows:
         parts.append(_table(("phase", "turned", "outcome", "what came of it"), rows))
     parts += [f"- {in_markdown(words)}" for words in not_judged([r for one in phases.phases for r in one.rungs])]
-    if (chosen := though_rolled_back(report)) is not None:
+    if (chosen := though_rolled_back(report) or though_kept(report)) is not None:
         parts.append(in_markdown(chosen))
     if phases.options:
         parts += ["### The plan's options", _table(("option", "settings", ""), _options(phases, report))]

@@ -23,6 +23,7 @@ from vtune.reporting.phase_words import (
     option_line,
     plan_text,
     rung_lines,
+    though_kept,
     though_rolled_back,
     tuning_s,
 )
@@ -48,7 +49,7 @@ def phases_section(report: StudyReport) -> list[RenderableType]:
         parts += _phase(outcome, seen)
     for words in not_judged([rung for outcome in phases.phases for rung in outcome.rungs]):
         parts.append(Padding(Text(harmless(words), style="dim"), (0, 0, 0, 1)))
-    if (chosen := though_rolled_back(report)) is not None:
+    if (chosen := though_rolled_back(report) or though_kept(report)) is not None:
         parts.append(Text(harmless(chosen), style="dim"))
     if phases.options:
         parts += [Text(), Text("the plan's options", style="dim")]

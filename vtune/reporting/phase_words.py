@@ -181,9 +181,14 @@ def nothing_to_gain(report: StudyReport) -> str | None:
     rungs = [rung for outcome in phases.phases for rung in outcome.rungs]
     if any(rung.state == "kept" for rung in rungs):
         return None
-    tried = {rung.trial for rung in rungs}
+    tried = {rung.trial for rung in rungs if rung.trial is not None}
     ratios = [ratio for trial, ratio in choice.ratios.items() if trial in tried]
     if any(one.value > NO_GAIN or one.ci95 is None or one.ci95[1] > UNSEEN_GAIN for one in ratios):
+        return None
+    # What failed, or had no way into the training, shows nothing of what there is to gain.
+    foreseen = any(rung.predicted is not None and rung.trial is None for rung in rungs)
+    foreseen |= any(one.phase.by_model and one.done and not one.rungs for one in phases.phases)
+    if len(ratios) < len(tried) or not (ratios or foreseen):
         return None
     many = len(phases.trials)
     told = f"{many} trial{'' if many == 1 else 's'}"
@@ -200,6 +205,19 @@ def though_rolled_back(report: StudyReport) -> str | None:
     return (
         f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): over your own settings it is"
         " the fastest, and nobody can tell it from what had won before it"
+    )
+
+
+def though_kept(report: StudyReport) -> str | None:
+    """The other way round: each step is judged by itself, the choice by all comparisons together."""
+    choice, phases = report.choice, report.phases
+    rungs = [rung for outcome in (phases.phases if phases is not None else ()) for rung in outcome.rungs]
+    kept = [rung.trial for rung in rungs if rung.state == "kept" and rung.trial is not None]
+    if phases is None or phases.stage != "done" or not kept or choice.best is None or choice.best != choice.baseline:
+        return None
+    return (
+        f"{trials_text(kept)} {'was' if len(kept) == 1 else 'were'} kept as a step, but over your own settings no gain is"
+        " shown that all comparisons together leave standing, or it did not last"
     )
 
 
@@ -272,7 +290,10 @@ def _line(rung: PhaseRung, seen: Measured) -> Line:
     # Of one that is kept the walk says it itself; those that come after it carry the same batch.
     larger = rung.state != "kept" and {"batch_size", "accumulate_steps"} & set(rung.turned)
     another = seen.another_batch(rung.trial) if larger else None
-    return Line(sign, word, settings_text(rung.turned), "; ".join([told.strip(), *([another] if another else [])]))
+    turned = settings_text({name: value for name, value in rung.turned.items() if value is not None})
+    return Line(
+        sign, word, turned or ", ".join(rung.turned), "; ".join([told.strip(), *([another] if another else [])])
+    )
 
 
 def _round(value: float) -> str:

@@ -16,14 +16,12 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.strategies.known import Known
 from vtune.strategies.race_plan import RacePlan, plan_launches, turned
-from vtune.strategies.walk_path import Path
+from vtune.strategies.walk_path import AFTER_THE_PHASES, MOST_PROOFS, Path
 
 # Of what single launches do not show: ten launches or more for less than this are not worth it.
 WORTH_A_RACE = 1.04
 # Times the steps of a trial at most: a worker that dies, a memory that fills, take their time.
 LONGER = 2
-# Of winners that did not hold for so long; each was the fastest of what was left.
-MOST_PROOFS = 4
 
 
 def end_of(path: Path, known: Known, history: Sequence[TrialRecord]) -> Walk:
@@ -105,7 +103,8 @@ def _race(path: Path, own: Sequence[TrialRecord], history: Sequence[TrialRecord]
 
 def _left(race: RacePlan | None, history: Sequence[TrialRecord]) -> tuple[int, int]:
     if race is None:
-        return 1, 1
+        # The winner for longer, and whatever follows it.
+        return 1, AFTER_THE_PHASES
     if race.known is not None:
         # For two trials by themselves there would be no doubt; these are two of many.
         return 2 * LEAST_ROUNDS, 2 * race.race.rules(history).most_rounds

@@ -105,7 +105,7 @@ def _others(path: Path, phase: Phase) -> Sequence[Mapping[str, Scalar]]:
 def _with_others(
     path: Path, alone: Mapping[str, Scalar], others: Sequence[Mapping[str, Scalar]], foresight: Foresight
 ) -> Mapping[str, Scalar]:
-    best = foresight.fastest([{**one, **alone} for one in others])
+    best = foresight.fastest([each for one in others if _is_within_reach(each := {**one, **alone}, path)])
     if best is None:
         return alone
     now = path.now

@@ -19,6 +19,9 @@ from vtune.strategies.walk_candidates import Candidate, against, candidates
 
 # Of a phase whose rungs the model names: its two likeliest values, and while they win others, up to this.
 BY_MODEL_TRIES, MOST_TRIES = 2, 4
+# Winners that are launched for longer, each the fastest of what was left where the one before did not hold; then a race.
+MOST_PROOFS = 2
+AFTER_THE_PHASES = MOST_PROOFS + 2 * (ROUNDS + EXTRA_ROUNDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +173,7 @@ class Path:
         if course.with_options:
             most += max(0, len(course.plan.options) - len(self.options))
         if course.confirm:
-            # The winner once more, and a race.
-            most += 1 + 2 * (ROUNDS + EXTRA_ROUNDS)
+            most += AFTER_THE_PHASES
         return 1, most
 
 

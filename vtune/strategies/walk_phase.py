@@ -35,4 +35,8 @@ def _told(one: Underway) -> str:
     if tried:
         return f"nothing of it was better: {tried[-1].why}" if len(tried) == 1 else "nothing of it was better"
     skipped = [rung for rung in one.rungs if rung.state == "skipped"]
-    return skipped[0].why if skipped else one.why or "it is set already"
+    if skipped or one.why:
+        return skipped[0].why if skipped else one.why
+    if not one.phase.rungs and not one.phase.by_model:
+        return "nothing of it is turned by vtune"
+    return "none of its values lies beyond what is set already"

@@ -450,5 +450,10 @@ def test_settings_that_failed_in_one_of_their_launches_are_not_chosen() -> None:
     assert why[2] == "trial 3, another launch of the same settings, failed: crashed"
 
 
+def test_settings_that_failed_first_and_ran_afterwards_may_win() -> None:
+    failed = a_failure(2, TrialStatus.CRASHED, asked=FOUR)
+    assert best(choose([BASELINE, failed, a_trial(3, 31.0, asked=FOUR)])) == 3
+
+
 def test_a_baseline_that_failed_once_stays_the_baseline() -> None:
     assert best(choose([BASELINE, a_failure(2, TrialStatus.CRASHED, asked={})])) == 1

@@ -67,7 +67,9 @@ def test_a_walk_at_its_end_is_told_again_and_nothing_is_started(here: Path, phas
     assert code == 0
     assert "adopt workers=4 (trial 3): 3.9×" in flat(out)
     assert "✓ kept workers=2" in flat(out) and "plan own, all 2 phases" in flat(out)
-    assert "phase 2: batch: it is set already" in flat(out) and "3 trials took 102 s; pays back after" in flat(out)
+    assert "phase 2: batch: none of its values lies beyond what is set already" in flat(
+        out
+    ) and "3 trials took 102 s; pays back after" in flat(out)
     assert "your own settings: 9.8 samples/s" in err and "nothing is left to launch" in err
     assert "phase 1 of 2, workers (low risk)" in err and "  ✓ kept workers=4: 38.2 samples/s" in err
     assert err.rstrip().endswith("written: results/demo/report.md · results/demo/trials.csv · results/demo/choice.json")
@@ -128,7 +130,7 @@ def test_the_plan_comes_first_and_a_dry_run_ends_there(here: Path, phase: Phase)
     code, out, err = phase("--dry-run")
     assert code == 0 and err == ""
     assert "1  workers: 2 → 4" in out and "2  batch: batch_size 1" in out and "A: workers=4 batch_size=2" in out
-    assert "at most 4 trials of at most 3 min each, start-ups apart: at most 12 min" in out
+    assert "at most 5 trials of at most 3 min each, start-ups apart: at most 15 min" in out
     assert "a race of 4 to 20 launches" in out and out.rstrip().endswith("nothing was started")
     assert not (here / "results").exists()
     told = json.loads(phase("--dry-run", "--json", "--no-confirm")[1])

@@ -11,6 +11,7 @@ from support.studies import a_report, a_trial
 from support.walks import BASELINE, MISSED, OPTION_A, PLAN, RECORDS, WORKERS, a_rung, a_walk, an_end
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.phases import PhaseOutcome, Walk
+from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 from vtune.reporting.markdown import markdown
 from vtune.reporting.phases_of_study import phases_of
@@ -102,10 +103,20 @@ def test_where_no_step_won_and_none_could_unseen_there_is_nothing_to_gain() -> N
     assert verdict(*equal).startswith(
         "keep your own settings (trial 1): nothing to gain by plan ladder, phase 1 of 3 (3 trials); no other"
     )
-    alone = replace(walk, phases=(PhaseOutcome(phase=WORKERS, done=True),), trials=(1,))
-    assert verdict(walk=alone) == (
+
+    def alone(**fields: Any) -> Walk:
+        skipped = a_rung(turned={"workers": 4}, state="skipped", why="…", **fields)
+        return replace(walk, phases=(PhaseOutcome(phase=WORKERS, rungs=(skipped,), done=True),), trials=(1,))
+
+    foreseen = Prediction(samples_per_s=10.0, samples_per_s_ci95=(9.9, 10.1))
+    assert verdict(walk=alone(predicted=foreseen)) == (
         "keep your own settings (trial 1): nothing to gain by plan ladder, phase 1 of 3 (1 trial)"
     )
+    # What has no way into the training says nothing of what there is to gain, and neither does what failed.
+    assert "nothing to gain" not in verdict(walk=alone())
+    crashed = a_rung(turned={"workers": 8}, state="rejected", trial=7, why="crashed")
+    assert "nothing to gain" not in verdict(*equal, walk=replace(walk, phases=(PhaseOutcome(
+        phase=WORKERS, rungs=(*rungs, crashed), done=True),)))  # fmt: skip
     # What could not be told, what looks faster, what the model knows of, and what is not at its end may hide one.
     unsure = replace(equal[0], measurement=replace(equal[0].measurement, samples_per_s_ci95=(6.0, 16.0)))
     assert "nothing to gain" not in verdict(unsure, equal[1])

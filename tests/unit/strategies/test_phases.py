@@ -424,8 +424,8 @@ def test_what_is_to_come_is_shown_before_it_is_measured() -> None:
     assert [outcome.phase.number for outcome in walk.phases] == [1, 2, 3, 4]
     assert rungs(walk.phases[0]) == [({"workers": 2}, "open"), ({"workers": 4}, "open"), ({"workers": 6}, "open")]
     assert rungs(walk.phases[1]) == [({"batch_size": 2}, "open"), ({"batch_size": 4}, "open")]
-    # The baseline, 3 + 2 + 1 + 1 rungs, accumulation in place of a batch, the winner once more, and a race of 20.
-    assert walk.left == (1, 30)
+    # The baseline, 3 + 2 + 1 + 1 rungs, accumulation in place of a batch, two winners for longer, and a race of 20.
+    assert walk.left == (1, 31)
     assert the_phases().walk([]).left == (1, 9)
 
 
@@ -567,7 +567,7 @@ def test_the_winner_is_launched_once_more_for_longer() -> None:
     again = phases.propose(history)
     assert again is not None and dict(again.settings) == {"workers": 2} and again.race is None
     assert again.steps == (200, 200) and again.origin == "confirm" and "once more, for longer" in again.reason
-    assert phases.walk(history).stage == "confirm" and phases.walk(history).left == (1, 1)
+    assert phases.walk(history).stage == "confirm" and phases.walk(history).left == (1, 22)
     history.append(trainer.measure(again, history))
     walk = phases.walk(history)
     assert walk.stage == "done" and dict(walk.settings) == {"workers": 2} and 3 in walk.trials

@@ -27,7 +27,9 @@ DRAWS = 64
 # Of what a worker seems to hold, the part that is its own, and how little that is known: torch and its like are mapped
 # files and come to so much; of the rest, forked workers share some with the training.
 LIBRARIES_BYTES = 250 * 2**20
-OWN_OF_LIBRARIES, OWN_PART, OWN_PART_SD = 0.1, 0.65, 0.4
+OWN_OF_LIBRARIES, OWN_PART, OWN_PART_SD = 0.1, 0.65, 0.45
+# And the part of it that may go with the size of its batch.
+OF_THE_BATCH = 0.4
 
 Told = tuple[TrialRecord, Setup]
 
@@ -111,7 +113,12 @@ class _Vram:
         if not needed:
             return None
         told = [(one.setup, float(one.rung.vram_peak_bytes)) for one in rungs if one.rung.vram_peak_bytes]
-        beside = [need - peak for setup, need in needed for like, peak in told if like.batch == setup.batch]
+        beside = [
+            need - peak
+            for setup, need in needed
+            for like, peak in told
+            if (like.batch, like.regime) == (setup.batch, setup.regime)
+        ]
         more = [(setup, peak + median(beside)) for setup, peak in told] if beside else []
         return cls([*needed, *more], regimes)
 
@@ -206,7 +213,7 @@ def _suggested(known: Sequence[Told], level: float, regimes: int) -> tuple[Float
         mapped = min(rss, LIBRARIES_BYTES)
         each, each_sd = OWN_OF_LIBRARIES * mapped + OWN_PART * (rss - mapped), OWN_PART_SD * rss
     sample = (measured.batch_bytes or 0) / setup.batch
-    sample_sd = max(2 * sample, 0.2 * each / setup.batch)
+    sample_sd = max(2 * sample, OF_THE_BATCH * (rss or each) / setup.batch)
     main = level - setup.workers * (each + sample * setup.batch) - sample * setup.batch
     # Of a sample that lies ready, where no batch told what it takes: a queue was seldom full when it was looked at.
     ready = max(
