@@ -6,8 +6,13 @@ import sys
 
 
 def main() -> None:
-    from vtune.cli.main import run
-
+    try:
+        from vtune.cli.closed_pipe import ignore_closed_pipes
+        from vtune.cli.main import run
+    except KeyboardInterrupt:  # while its modules are read
+        print("interrupted: nothing was started", file=sys.stderr)
+        sys.exit(130)
+    ignore_closed_pipes()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -27,7 +27,7 @@ from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths
-from vtune.journal.study import open_study
+from vtune.journal.study import check_machine, open_study
 from vtune.knobs.describe import KnobView, describe_all
 from vtune.phases import AskedPhases, PhaseResult, run_phases
 from vtune.reporting.comparison import Comparison, check_two, compare_references
@@ -203,7 +203,7 @@ class PlannedPhases:
 
     asked: AskedPhases
     walk: Walk
-    # Of the study's journal, and those of them that ran another command or config.
+    # Of the study's journal, and those of them that ran another command, config or code.
     records: tuple[TrialRecord, ...]
     left_out: frozenset[int]
     expected: Expected
@@ -234,6 +234,7 @@ def plan_phases(experiment: Experiment, asked: AskedPhases, *, results: Path = P
     """The same as far as it is known before it begins. Starts and writes nothing."""
     machine = this_machine(declared_cores=experiment.declared_cores)
     paths = StudyPaths(results / experiment.study)
+    check_machine(paths, machine)
     experiment = heeding(experiment, paths)
     records = tuple(Journal(paths.journal).read())
     others = left_out(records, experiment, paths)

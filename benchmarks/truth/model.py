@@ -89,10 +89,13 @@ def one_surface(task: Task) -> dict[str, Any]:
 
 
 def second(surface: Surface) -> Settings:
-    """What a user would try: more workers, as far as there are cores, and twice the batch."""
-    batch = surface.settings["batch_size"]
-    assert isinstance(batch, int)
-    return {"workers": int(min(8, machine_of(surface).cores)), "batch_size": 2 * batch}
+    """What a user would try: more workers, as far as there are cores, and twice the batch where it fits."""
+    own, batch = surface.settings["workers"], surface.settings["batch_size"]
+    assert isinstance(own, int) and isinstance(batch, int)
+    workers = int(min(max(8, 2 * own), machine_of(surface).cores))
+    point: Settings = {**surface.settings, "workers": workers, "batch_size": 2 * batch}
+    fitting = fits(surface, {"prefetch_factor": 2, **point})
+    return {"workers": workers, **({"batch_size": 2 * batch} if fitting else {})}
 
 
 def grid(surface: Surface, count: int) -> list[Settings]:

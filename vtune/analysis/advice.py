@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -30,14 +31,21 @@ class Again:
     """How this very trial is asked for: what is tried next goes on from its settings, in its study."""
 
     study: str | None = None
+    # The folder of all studies, where it is another one than a command looks into by itself.
+    results: str | None = None
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The limit it runs under.
     ram_limit_bytes: int | None = None
 
     def but(self, **changed: Scalar) -> str:
-        words = ["vtune probe", *([f"--study {self.study}"] if self.study is not None else [])]
-        wanted = {**self.settings, **changed}
-        return " ".join([*words, *(f"--set {name}={str(value).lower()}" for name, value in wanted.items())])
+        return self.of({**self.settings, **changed})
+
+    def of(self, settings: Mapping[str, Scalar]) -> str:
+        """The line to paste, whatever this trial was asked for with."""
+        words = ["vtune", "probe", *(["--study", self.study] if self.study is not None else [])]
+        words += ["--results", self.results] if self.results is not None else []
+        words += [word for name, value in settings.items() for word in ("--set", f"{name}={str(value).lower()}")]
+        return shlex.join(words)
 
 
 def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[str]:

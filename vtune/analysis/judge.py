@@ -52,6 +52,7 @@ def judge(
     current: Mapping[str, Scalar],
     gpu_validated: bool,
     study: str | None = None,
+    results: str | None = None,
     earlier: Sequence[TrialRecord] = (),
     batch_factor: float = 1.0,
     ram_limit_bytes: int | None = None,
@@ -113,7 +114,7 @@ def judge(
         elif "workers" in spec.settings and repeated is not None:
             status, detail = TrialStatus.INVALID, repeated
     own_notes: tuple[str, ...] = ()
-    again = Again(study=study, settings=spec.settings, ram_limit_bytes=ram_limit_bytes)
+    again = Again(study=study, results=results, settings=spec.settings, ram_limit_bytes=ram_limit_bytes)
     diagnosis = _diagnosis(
         status, detail, measured, machine, again, outcome, window, vram_limit, bool(last_words.strip())
     )
@@ -183,7 +184,7 @@ def _diagnosis(
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
     relief = what_to_do(
         status,
-        again.settings,
+        again,
         measured,
         outcome,
         window,

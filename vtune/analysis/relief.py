@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
 
+from vtune.analysis.advice import Again
 from vtune.analysis.memory_ended import NO_SIGN_OF_MEMORY
 from vtune.analysis.vram_held import ITSELF_FULL
-from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Measurement
@@ -18,11 +18,13 @@ HEADROOM = 1.25
 # What is offered at least, and twice what was asked: the same again would end the same.
 STARTUP_TIME_S, TRIAL_TIME_S, SHM_BYTES = 1800.0, 600.0, 8 * 2**30
 FEW_STEPS = 5
+# argparse's own words.
+UNKNOWN_ARGUMENTS = re.compile(r"unrecognized arguments: (?P<words>[^\n]+)")
 
 
 def what_to_do(
     status: TrialStatus,
-    settings: Mapping[str, Scalar],
+    again: Again,
     measured: Measurement,
     outcome: TrialOutcome,
     window: Window,
@@ -32,13 +34,12 @@ def what_to_do(
     detail: str | None = None,
     said: bool = True,
 ) -> tuple[str, ...]:
-    asked = " ".join(f"--set {name}={str(value).lower()}" for name, value in settings.items())
+    asked = " ".join(f"{name}={str(value).lower()}" for name, value in again.settings.items())
     match status:
         case TrialStatus.NOT_OBSERVED:
-            return (
-                f"if it only starts slowly, give it time: {_startup_time(window)}, {_trial_time(window)}",
-                "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured",
-            )
+            counts = "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured"
+            slowly = f"if it only starts slowly, give it time: {_startup_time(window)}, {_trial_time(window)}"
+            return (counts,) if outcome.ended_by == "itself" else (slowly, counts)
         case TrialStatus.TIMED_OUT:
             return (f"give its steps more time: {_trial_time(window)}",)
         case TrialStatus.TOO_SHORT:
@@ -49,11 +50,11 @@ def what_to_do(
         case TrialStatus.INVALID:
             return (f"{asked} has no effect here: set it in the training itself",)
         case TrialStatus.HUNG:
-            return _after_a_hang(asked, measured)
+            return _after_a_hang(again, measured)
         case TrialStatus.DIVERGED:
-            return _after_divergence(asked)
+            return _after_divergence(asked, again)
         case TrialStatus.CRASHED:
-            return _after_a_crash(asked, detail or "", measured, said=said)
+            return _after_a_crash(asked, again, detail or "", measured, said=said)
         case TrialStatus.OUT_OF_RAM:
             if measured.ram_growth:
                 # Named beside this, with its remedy: what is offered here would only put off the same end.
@@ -106,23 +107,23 @@ def _higher_ram_limit(measured: Measurement, outcome: TrialOutcome, machine: Mac
     return f"--ram-limit {needed_mib}MiB or more,"
 
 
-def _after_a_hang(asked: str, measured: Measurement) -> tuple[str, ...]:
+def _after_a_hang(again: Again, measured: Measurement) -> tuple[str, ...]:
     lines = ["stacks.txt in the trial's folder has the stack of each of its processes"]
     if measured.effective_settings.get("workers"):
-        lines.append("see whether it runs without workers: vtune probe --set workers=0")
+        lines.append(f"see whether it runs without workers: {again.of({'workers': 0})}")
     lines.append(
         "if it only works for long without a step, give it time: vtune.window.hang_time in the experiment file"
     )
     return tuple(lines)
 
 
-def _after_divergence(asked: str) -> tuple[str, ...]:
+def _after_divergence(asked: str, again: Again) -> tuple[str, ...]:
     if asked:
-        return (f"see whether it stays finite without {asked}: vtune probe",)
+        return (f"see whether it stays finite without {asked}: {again.of({})}",)
     return ("a smaller learning rate, gradient clipping, or another precision: the rate that was measured still holds",)
 
 
-def _after_a_crash(asked: str, detail: str, measured: Measurement, *, said: bool) -> tuple[str, ...]:
+def _after_a_crash(asked: str, again: Again, detail: str, measured: Measurement, *, said: bool) -> tuple[str, ...]:
     if "Too many open files" in detail:
         return ("ulimit -n 65536, fewer workers, or torch.multiprocessing.set_sharing_strategy('file_system')",)
     if "Resource temporarily unavailable" in detail or "can't start new thread" in detail:
@@ -131,9 +132,22 @@ def _after_a_crash(asked: str, detail: str, measured: Measurement, *, said: bool
         return ("it asks for an answer, and a trial has nobody to give one: name it by a flag or in its config",)
     if NO_SIGN_OF_MEMORY in detail:
         return ("whoever ended it may do so again: ask the job scheduler's log, or watch memory with --ram-limit",)
+    if (own := _own_arguments(detail, again)) is not None:
+        return (f"the training's own command is wrong: its script knows no {own}",)
     if asked:
-        return (f"see whether it runs without {asked}: vtune probe",)
+        return (f"see whether it runs without {asked}: {again.of({})}",)
     if "loader worker" in detail and not _without_workers(measured):
-        return ("see whether it runs without workers, and where it fails then: vtune probe --set workers=0",)
+        without = again.of({"workers": 0})
+        return (f"see whether it runs without workers, and where it fails then: {without}",)
     words = "; stderr.log in the trial's folder has all of its words" if said else ""
     return (f"see whether the command runs by itself{words}",)
+
+
+def _own_arguments(detail: str, again: Again) -> str | None:
+    """What the script refused, where none of it can be what vtune turned."""
+    found = UNKNOWN_ARGUMENTS.search(detail)
+    if found is None:
+        return None
+    words = found["words"].strip()
+    plain = words.replace("-", "_")
+    return None if any(name.rpartition("_")[2] in plain for name in again.settings) else words

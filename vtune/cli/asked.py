@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.config.command_line import CommandLine
+from vtune.config.find import find_config
 from vtune.config.load import experiment_from_command, load_experiment
 from vtune.config.program import resolve_program
 from vtune.domain.experiment import Experiment
@@ -70,6 +72,11 @@ def _check_command(command: Sequence[str], verb: str) -> None:
         raise UsageError(f"{command[0]} is no command", hint=f"an experiment file is named by --config {command[0]}")
     if Path(command[0]).suffix == ".py" and not os.access(command[0], os.X_OK):
         raise UsageError(f"{command[0]} is no program", hint=f"vtune {verb} -- python {' '.join(command)}")
+    if len(command) == 1 and "/" not in command[0] and shutil.which(command[0]) is None:
+        named = f"an experiment file is named by --config {command[0]}"
+        is_config = find_config(command[0], []) is not None
+        hint = named if is_config else f"vtune {verb} --config FILE, or vtune {verb} -- python train.py"
+        raise UsageError(f'there is no program "{command[0]}" on the PATH', hint=hint)
 
 
 def _last_study(results: Path, named: str | None, verb: str) -> StudyPaths:

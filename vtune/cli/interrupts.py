@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 
 @contextlib.contextmanager
-def terminations_as_interrupts() -> Iterator[None]:
+def terminations_as_interrupts(tell: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """`tell` says what is happening, before anything is ended."""
+
     def interrupt(number: int, frame: FrameType | None) -> None:
+        tell()
         raise KeyboardInterrupt
 
-    caught = (signal.SIGTERM, signal.SIGHUP)
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in caught}
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -11,6 +12,16 @@ from rich.text import Text
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent
 from vtune.reporting.inert import harmless
+
+ENDING = "ending the trial, what was measured is kept; Ctrl-C once more leaves at once"
+
+
+def whole_fields(line: str, width: int) -> Text:
+    """One row, whatever the width: one that wraps leaves rests behind when the terminal is resized. The last fields go
+    first, and whole: half of a number is another number."""
+    while cell_len(line) > width and " · " in line:
+        line = line.rpartition(" · ")[0]
+    return Text(line, no_wrap=True, overflow="ellipsis")
 
 
 class Progress:
@@ -21,6 +32,7 @@ class Progress:
         self._live: Live | None = None
         self._said_provisional = False
         self._heading = ""
+        self._runs = self._said_ending = False
 
     def __enter__(self) -> Progress:
         return self
@@ -37,11 +49,18 @@ class Progress:
             case TrialProgress():
                 self._show(event)
             case TrialFinished():
+                self._runs = False
                 self._stop_live()
+
+    def interrupted(self) -> None:
+        """Ending a training takes seconds."""
+        if self._runs and not self._said_ending:
+            self._said_ending = True
+            self._console.print(ENDING, soft_wrap=True)
 
     def _start(self, event: TrialStarted) -> None:
         self._stop_live()
-        self._said_provisional = False
+        self._said_provisional, self._runs = False, True
         spec = event.spec
         self._heading = "scout" if event.scout else f"trial {spec.trial}"
         command = harmless(" ".join(spec.command), 160)
@@ -54,8 +73,7 @@ class Progress:
 
     def _show(self, event: TrialProgress) -> None:
         if self._live is not None:
-            # One row, whatever the width: a line that wraps leaves rests behind when the terminal is resized.
-            self._live.update(Text(self._line(event), no_wrap=True, overflow="ellipsis"), refresh=True)
+            self._live.update(whole_fields(self._line(event), self._console.width), refresh=True)
         elif event.provisional is not None and event.provisional.samples_per_s and not self._said_provisional:
             self._said_provisional = True
             self._console.print(Text(self._line(event)), soft_wrap=True)
@@ -75,8 +93,8 @@ class Progress:
         seen = event.provisional
         if seen is None or seen.samples_per_s is None:
             return head + memory
-        wait = f", waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
-        run = f", whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
+        wait = f" · waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
+        run = f" · whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
         return f"{head} · so far {rate(seen.samples_per_s)} samples/s{wait}{run}{memory}"
 
     def _stop_live(self) -> None:

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from vtune.analysis.comparable import has_rate, metric_of
+from vtune.cli.live import ENDING, whole_fields
 from vtune.cli.phase_plan import outlined
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, rate
@@ -40,6 +41,7 @@ class PhaseProgress:
         self._closed: set[int] = set()
         self._options_told = 0
         self._baseline_told = self._race_told = False
+        self._runs = self._ending_told = False
 
     @property
     def records(self) -> list[TrialRecord]:
@@ -63,9 +65,16 @@ class PhaseProgress:
             case TrialProgress():
                 self._show(event)
             case TrialFinished():
+                self._runs = False
                 self._stop_live()
                 self._records[event.record.trial] = event.record
                 self._tell_launch(event.record)
+
+    def interrupted(self) -> None:
+        """Ending a training takes seconds."""
+        if self._runs and not self._ending_told:
+            self._ending_told = True
+            self._say(f"  {ENDING}", hang=2)
 
     def _move(self, event: WalkMoved) -> None:
         first, self.walk = self.walk is None, event.walk
@@ -135,6 +144,8 @@ class PhaseProgress:
             heading += f" ({risk})"
         self._say("")
         self._say(heading, hang=2)
+        for line in phase.by_hand:
+            self._say(f"  by hand: {line}", hang=4)
 
     def _tell_option(self, outcome: OptionOutcome) -> None:
         if not self._options_told and outcome is (self.walk.options[0] if self.walk is not None else None):
@@ -155,14 +166,14 @@ class PhaseProgress:
         """A race has no steps to tick off, and takes long."""
         if record.race is None:
             return
-        made = record.measurement.samples_per_s if has_rate(record) else None
+        made = self._seen().rate(record.trial) if has_rate(record) else None
         status = f"{record.status.value.replace('_', ' ')}: {record.detail or ''}"
         what = f"{rate(made)} samples/s" if made is not None else status
         self._say(f"  {record.reason}: {what} (trial {record.trial})", hang=4)
 
     def _start(self, event: TrialStarted) -> None:
         self._stop_live()
-        self._spec, self._scout = event.spec, event.scout
+        self._spec, self._scout, self._runs = event.spec, event.scout, True
         if event.spec.race is not None and not self._race_told:
             self._race_told = True
             self._say("")
@@ -171,22 +182,21 @@ class PhaseProgress:
             # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-            self._draw(Text(f"  ▸ {self._tried()}: starting"))
+            self._draw(f"  ▸ {self._tried()}: starting")
         elif not self._console.quiet:
             status = self._status()
             self._say(f"  {self._heading()}{f' ({status})' if status else ''}: {event.spec.reason}")
 
     def _show(self, event: TrialProgress) -> None:
         if self._live is not None:
-            self._draw(Text(f"  ▸ {self._tried()}: {_state(event)}"))
+            self._draw(f"  ▸ {self._tried()}: {_state(event)}")
 
-    def _draw(self, trial: Text) -> None:
-        """Cut, not wrapped, whatever the width: a row that wraps leaves rests behind when the terminal is resized."""
-        status = Text(" · ".join(part for part in (self._heading(), self._status()) if part), style="dim")
-        for row in (trial, status):
-            row.no_wrap, row.overflow = True, "ellipsis"
+    def _draw(self, trial: str) -> None:
+        told = " · ".join(part for part in (self._heading(), self._status(" · ")) if part)
+        row, status = (whole_fields(line, self._console.width) for line in (trial, told))
+        status.stylize("dim")
         if self._live is not None:
-            self._live.update(Group(trial, status), refresh=True)
+            self._live.update(Group(row, status), refresh=True)
 
     def _heading(self) -> str:
         """trial 3 of at most 12; where the journal has others, too: trial 31 (3 of at most 12)."""
@@ -213,7 +223,7 @@ class PhaseProgress:
         # The phase stands in the heading above.
         return reason.partition(", ")[2] or reason if reason.startswith("phase ") else reason
 
-    def _status(self) -> str:
+    def _status(self, between: str = ", ") -> str:
         """at most 8 min left, best so far 12.3 samples/s."""
         walk = self.walk
         if walk is None or self._scout:
@@ -221,7 +231,7 @@ class PhaseProgress:
         left = self._expected().left_text
         best = self._seen().rate(walk.best.trial) if walk.best is not None else None
         told = f"best so far {rate(best)} samples/s" if best is not None and walk.stage != "confirm" else ""
-        return ", ".join(part for part in (left, told) if part)
+        return between.join(part for part in (left, told) if part)
 
     def _expected(self) -> Expected:
         assert self.walk is not None
@@ -265,7 +275,7 @@ def _state(event: TrialProgress) -> str:
         return f"starting, {event.seconds:.0f} s"
     memory = f" · RAM {bytes_(event.ram_bytes)}" if event.ram_bytes else ""
     count = f"{event.steps} of {event.steps_wanted}" if event.steps <= event.steps_wanted else f"{event.steps}"
-    head = f"{count} steps, {event.seconds:.0f} s"
+    head = f"{count} steps · {event.seconds:.0f} s"
     if event.phase == "ending":
         return f"{head} · ending the training"
     made = event.provisional.samples_per_s if event.provisional is not None else None

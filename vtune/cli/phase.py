@@ -83,7 +83,7 @@ def phase(
     go_on = _go_on(asked.experiment.study, results, plan, asked_plan, typed)
     progress = PhaseProgress(stderr, asked_plan, asked.experiment)
     try:
-        with terminations_as_interrupts(), progress:
+        with terminations_as_interrupts(progress.interrupted), progress:
             result = api.phase(asked.experiment, asked_plan, results=results, wait=wait, notify=progress)
     except KeyboardInterrupt:
         if json:
@@ -142,7 +142,9 @@ def _show(result: PhaseResult, *, quiet: bool, as_json: bool) -> None:
         out = console()
         in_file = any(path.suffix == ".md" for path in result.written.paths)
         say("")
-        out.print(report_panel(result.report, whole="report.md" if in_file else "the document of vtune report"))
+        whole = "report.md" if in_file else "the document of vtune report"
+        # What was told step by step on stderr needs no second telling.
+        out.print(report_panel(result.report, whole=whole, brief=not quiet))
         for line in to_paste(result.report):
             out.print(line, soft_wrap=True)
     if result.written.paths:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from vtune.analysis.comparable import has_rate, metric_of
 from vtune.api import PlannedPhases
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, seconds, trials_text
 from vtune.journal.files import to_json
 from vtune.knobs.plan import fill_placeholders
-from vtune.knobs.ways import current_settings
+from vtune.knobs.registry import knob_named
+from vtune.knobs.ways import NoWay, current_settings, way_of
 from vtune.phases import AskedPhases
 from vtune.reporting.inert import harmless
-from vtune.reporting.phase_outline import outline, outline_json
+from vtune.reporting.phase_outline import outline, outline_json, turned_by
 from vtune.reporting.phase_words import Measured, left_out_text, plan_text, rung_lines
 from vtune.reporting.phases_of_study import phases_of, phases_to_json
 
@@ -42,7 +44,9 @@ def plan_as_text(planned: PlannedPhases, experiment: Experiment) -> str:
 
 def outlined(asked: AskedPhases, experiment: Experiment) -> Iterator[str]:
     own = {**current_settings(experiment), **experiment.settings}
-    return outline(asked.plan, asked.phases, extend=asked.extend, options=asked.options, own=own)
+    knobs = {name for phase in asked.phases for name in turned_by(phase)}
+    no_way = {name for name in knobs if isinstance(way_of(knob_named(name), experiment), NoWay)}
+    return outline(asked.plan, asked.phases, extend=asked.extend, options=asked.options, own=own, no_way=no_way)
 
 
 def plan_as_json(planned: PlannedPhases, experiment: Experiment) -> dict[str, Any]:
@@ -76,11 +80,12 @@ def _known(planned: PlannedPhases) -> list[str]:
     if not walk.trials:
         return lines
     lines.append(f"known     {trials_text(walk.trials)}: they are not run again")
-    seen = Measured({record.trial: record for record in planned.records}, walk.baseline)
+    own = [record for record in planned.records if record.trial in walk.trials and has_rate(record)]
+    seen = Measured({record.trial: record for record in planned.records}, walk.baseline, metric_of(own))
     for outcome in walk.phases:
         for line in rung_lines(outcome.rungs, seen):
             lines.append(f"  phase {outcome.phase.number}: {line.sign} {line.word} {line.turned}: {line.told}")
-    best = walk.best.measurement.samples_per_s if walk.best is not None else None
+    best = seen.rate(walk.best.trial) if walk.best is not None else None
     baseline = walk.baseline
     if baseline is not None:
         startup = baseline.measurement.startup_s

@@ -75,7 +75,7 @@ def probe(
         return
     go_on = f"vtune probe --study {asked.experiment.study} --results {results}{' --ceiling' if ceiling else ''}"
     try:
-        with terminations_as_interrupts(), Progress(stderr) as progress:
+        with Progress(stderr) as progress, terminations_as_interrupts(progress.interrupted):
             result = api.probe(asked.experiment, results=results, wait=wait, ceiling=ceiling, notify=progress)
     except KeyboardInterrupt:
         if json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -51,7 +52,12 @@ def load_plan(name_or_path: str) -> Plan:
     if path.is_file():
         return _read(path)
     if path.name.endswith(ENDINGS):
-        raise ConfigErrors([missing_file(path)])
+        bundled = f"vtune's own: {', '.join(BUNDLED_NAMES)}"
+        if path.stem in BUNDLED_NAMES:
+            bundled = f"vtune's own plan has no ending: --plan {path.stem}"
+        missing = missing_file(path)
+        near = missing.hint if (missing.hint or "").startswith("did you mean") else None
+        raise ConfigErrors([replace(missing, hint="; ".join(filter(None, (near, bundled))))])
     meant = nearest(name_or_path, BUNDLED_NAMES)
     raise UsageError(
         f'unknown plan "{name_or_path}"' + (f'; did you mean "{meant}"?' if meant else ""),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from vtune.analysis.judge import judge
 from vtune.analysis.measure import Observed
@@ -11,6 +13,7 @@ from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec
+from vtune.journal.code import CODE, code_of
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_trial_files
@@ -36,7 +39,7 @@ def read_trial(
     log = files.log
     roles = find_roles(log.steps, log.delivered, log.facts)
     train = roles.train if roles is not None else None
-    return judge(
+    record = judge(
         spec,
         outcome,
         Observed(
@@ -61,12 +64,21 @@ def read_trial(
         machine=machine,
         current=current_settings(experiment),
         study=experiment.study,
+        results=_results(folder),
         earlier=earlier,
         gpu_validated=is_validated(machine.gpus, machine.gpu_driver, torch=_torch_of(log)),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
         vram_limit=experiment.limits.vram,
     )
+    code = code_of(log.facts)
+    return replace(record, evidence={**record.evidence, CODE: code}) if code else record
+
+
+def _results(folder: TrialPaths) -> str | None:
+    """As it was typed; None where a command looks into it by itself."""
+    results = folder.root.parents[2] if len(folder.root.parents) > 2 else Path("results")
+    return None if results == Path("results") else str(results)
 
 
 def _torch_of(log: StepLog) -> str | None:

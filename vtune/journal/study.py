@@ -47,7 +47,8 @@ def open_study(results: Path, name: str, machine: Machine, *, wait: bool = False
         ) from error
     try:
         _take(lock, paths, wait=wait)
-        _check_machine(paths, machine)
+        if not check_machine(paths, machine):
+            dump_json(paths.machine, machine)
         write_atomically(last_study_file(results), name + "\n")
         yield Study(paths)
     finally:
@@ -73,13 +74,12 @@ def _take(lock: int, paths: StudyPaths, *, wait: bool) -> None:
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
 
 
-def _check_machine(paths: StudyPaths, machine: Machine) -> None:
-    """Two machines never share a journal: their numbers cannot be compared."""
+def check_machine(paths: StudyPaths, machine: Machine) -> bool:
+    """Two machines never share a journal: their numbers cannot be compared. False where none is known of it yet."""
     try:
         known = json.loads(paths.machine.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        dump_json(paths.machine, machine)
-        return
+        return False
     here = {
         "host": machine.host,
         "cpu_model": machine.cpu_model,
@@ -96,3 +96,4 @@ def _check_machine(paths: StudyPaths, machine: Machine) -> None:
             if any(str(name).startswith("Emulated") for name in there["gpus"] or ())
             else "start a study of its own with --study NAME",
         )
+    return True

@@ -12,7 +12,7 @@ from vtune.reporting.adopt import Adoption, how_to_adopt
 from vtune.reporting.inert import fenced, in_markdown
 from vtune.reporting.phase_markdown import phases_in_markdown
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize
+from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize, why_beyond
 from vtune.reporting.words import cost_text, rate_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What is rarer than that is in trials.csv, and the report stays one that somebody reads.
@@ -25,11 +25,11 @@ Column = tuple[str, Callable[[TrialRecord], str]]
 
 
 def markdown(report: StudyReport) -> str:
-    summary = summarize(report)
+    summary, failed = summarize(report), failures(report.records)
     parts = [
         f"# {in_markdown(report.study)}",
         f"**{in_markdown(summary.verdict)}**",
-        *_section("Why", summary.why),
+        *_section("Why", why_beyond(summary, failed)),
         *_section("Next", summary.next),
     ]
     adoption = how_to_adopt(report)
@@ -38,7 +38,7 @@ def markdown(report: StudyReport) -> str:
     parts += phases_in_markdown(report)
     if report.records:
         parts += ["## Trials", *_trials(report)]
-    parts += _failures(failures(report.records))
+    parts += _failures(failed)
     parts += _section("Notes", [*_measured_on(report), *summary.notes], most=MOST_NOTES)
     return "\n\n".join(parts) + "\n"
 

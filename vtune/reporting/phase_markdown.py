@@ -17,6 +17,7 @@ from vtune.reporting.phase_words import (
     plan_text,
     risk_text,
     rung_lines,
+    stopped_text,
     though_kept,
     though_rolled_back,
     tuning_s,
@@ -51,8 +52,8 @@ def _opening(phases: PhasesOfStudy, report: StudyReport) -> str:
         f"{plan_text(phases.plan, phases.up_to, phases.of)},"
         f" walked under {' and '.join(limits) if limits else 'no limits'}."
     ]
-    if phases.stopped is not None:
-        lines.append(f"It stopped: {phases.stopped}.")
+    if (stopped := stopped_text(report)) is not None:
+        lines.append(f"It stopped: {stopped}.")
     elif phases.stage != "done":
         lines.append("It is not at its end: the same vtune phase goes on.")
     spent = tuning_s(report.records, phases.trials)
@@ -73,6 +74,8 @@ def _rows(outcome: PhaseOutcome, seen: Measured) -> Iterator[tuple[str, ...]]:
         yield name if at == 0 else "", line.turned, line.word, line.told
     if lines and risk:
         yield "", "", "", risk
+    for words in phase.by_hand:
+        yield "", "", "", f"by hand: {words}"
 
 
 def _options(phases: PhasesOfStudy, report: StudyReport) -> Iterator[tuple[str, ...]]:

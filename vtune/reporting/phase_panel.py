@@ -23,6 +23,7 @@ from vtune.reporting.phase_words import (
     option_line,
     plan_text,
     rung_lines,
+    stopped_text,
     though_kept,
     though_rolled_back,
     tuning_s,
@@ -35,8 +36,8 @@ ALIGNED = max(len(f"{sign} {word}") for sign, word in (STATES["kept"], STATES["r
 STYLES = {"kept": "bold", "rolled back": "", "skipped": "dim", "not tried yet": "dim"}
 
 
-def phases_section(report: StudyReport) -> list[RenderableType]:
-    """Nothing where no plan was walked."""
+def phases_section(report: StudyReport, *, brief: bool = False) -> list[RenderableType]:
+    """Nothing where no plan was walked. `brief`: a line for each phase, where its steps were just told."""
     phases = report.phases
     if phases is None:
         return []
@@ -46,12 +47,13 @@ def phases_section(report: StudyReport) -> list[RenderableType]:
     heading += f", under {' and '.join(limits)}" if limits else ""
     parts: list[RenderableType] = [Text(), Text(harmless(heading), style="dim")]
     for outcome in phases.phases:
-        parts += _phase(outcome, seen)
+        parts += _brief(outcome) if brief else _phase(outcome, seen)
+        parts += [Text(harmless(f"  by hand: {line}", 1000)) for line in outcome.phase.by_hand]
     for words in not_judged([rung for outcome in phases.phases for rung in outcome.rungs]):
         parts.append(Padding(Text(harmless(words), style="dim"), (0, 0, 0, 1)))
     if (chosen := though_rolled_back(report) or though_kept(report)) is not None:
         parts.append(Text(harmless(chosen), style="dim"))
-    if phases.options:
+    if phases.options and not brief:
         parts += [Text(), Text("the plan's options", style="dim")]
         parts.append(
             _grid(
@@ -64,8 +66,8 @@ def phases_section(report: StudyReport) -> list[RenderableType]:
         parts.append(Padding(Text(harmless(missed_text(phases.missed), 1000)), (0, 0, 0, 1)))
     spent = tuning_s(report.records, phases.trials)
     parts += [Text(), Text(harmless(cost_text(spent, phases.trials, report.choice)), style="dim")]
-    if phases.stopped is not None:
-        parts.append(Text(harmless(f"stopped: {phases.stopped}", 1000), style="bold"))
+    if (stopped := stopped_text(report)) is not None:
+        parts.append(Text(harmless(f"stopped: {stopped}", 1000), style="bold"))
     elif phases.stage != "done":
         parts.append(Text("not at its end: the same vtune phase goes on", style="dim"))
     if phases.left_out:
@@ -83,6 +85,11 @@ def line_grid(lines: Sequence[Line]) -> RenderableType:
         told = f"{line.turned}: {line.told}" if line.told else line.turned
         grid.add_row(Text(head, style=STYLES[line.word]), Text(harmless(told, 1000), style=STYLES[line.word]))
     return Padding(grid, (0, 0, 0, 2))
+
+
+def _brief(outcome: PhaseOutcome) -> list[RenderableType]:
+    why = f": {outcome.why}" if outcome.why else "" if outcome.done else ": not at its end"
+    return [Text(harmless(f"phase {outcome.phase.number}: {outcome.phase.name}{why}", 1000))]
 
 
 def _phase(outcome: PhaseOutcome, seen: Measured) -> list[RenderableType]:

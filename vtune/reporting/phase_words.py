@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtune.analysis.race import EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
+from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, times, trials_text
 from vtune.domain.phases import Missed, OptionOutcome, Phase, PhaseRung, Plan, RungValue, Times, Walk
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import setting_word, settings_text
 
@@ -75,7 +76,7 @@ def ladder_text(phase: Phase, *, extend: bool = False, own: Mapping[str, Scalar]
     """workers 1 → 2 → 4 → 6, as the plan has it; `own` are the user's values, of which some are multiples."""
     rungs = [*phase.rungs, *(phase.beyond if extend else ())]
     if phase.by_model and not rungs:
-        return f"{phase.knob}: the two values that the model likes best"
+        return f"{phase.knob}: the values that the model likes best, two, and up to 4 while they win"
     own = own or {}
     knobs = list(dict.fromkeys(name for rung in rungs for name in rung))
     if not knobs:
@@ -203,8 +204,9 @@ def though_rolled_back(report: StudyReport) -> str | None:
     if best is None or step is None or step.state != "rejected":
         return None
     return (
-        f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): over your own settings it is"
-        " the fastest, and nobody can tell it from what had won before it"
+        f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): of all that is within"
+        f" {DELTA:.0%} of the fastest over your own settings, and not shown to be slower than it, it keeps the"
+        " effective batch or asks least of the machine (RAM, then VRAM, then workers)"
     )
 
 
@@ -216,14 +218,29 @@ def though_kept(report: StudyReport) -> str | None:
     if phases is None or phases.stage != "done" or not kept or choice.best is None or choice.best != choice.baseline:
         return None
     return (
-        f"{trials_text(kept)} {'was' if len(kept) == 1 else 'were'} kept as a step, but over your own settings no gain is"
-        " shown that all comparisons together leave standing, or it did not last"
+        f"{trials_text(kept)} {'was' if len(kept) == 1 else 'were'} kept as a step, but over your own settings no gain"
+        " is shown that all comparisons together leave standing, or it did not last"
     )
 
 
+def stopped_text(report: StudyReport) -> str | None:
+    """Without the words of the trial that ended it: they stand with its last words."""
+    phases = report.phases
+    if phases is None or phases.stopped is None:
+        return None
+    details = [record.detail for record in report.records if record.detail and record.trial in phases.trials]
+    ends = [f": {detail}" for detail in details if phases.stopped.endswith(f": {detail}")]
+    return phases.stopped.removesuffix(ends[0]) if ends else phases.stopped
+
+
 def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int]) -> float:
-    """The time of all trials that a walk rests on, also of those that another command had run before."""
-    return sum(record.seconds for record in records if record.trial in trials)
+    """The time of all trials that a walk rests on, also of those that another command had run before; and of its own
+    that were interrupted."""
+    return sum(record.seconds for record in records if record.trial in trials or _was_interrupted(record))
+
+
+def _was_interrupted(record: TrialRecord) -> bool:
+    return record.status is TrialStatus.INTERRUPTED and record.origin.startswith(("phase:", "confirm"))
 
 
 def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
@@ -234,6 +251,8 @@ def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
 
 
 def cost_text(spent_s: float, trials: Sequence[int], choice: Choice) -> str:
+    if not trials:
+        return f"no trial was finished in {seconds(spent_s)}" if spent_s else "no trial was finished"
     back = pays_back_after_s(spent_s, choice)
     paid = f"; pays back after {seconds(back)} of the tuned run" if back is not None else ""
     return f"{len(trials)} {'trial' if len(trials) == 1 else 'trials'} took {seconds(spent_s)}{paid}"
@@ -261,7 +280,7 @@ def span_text(least_s: float, most_s: float) -> str:
 def left_out_text(trials: Sequence[int]) -> str:
     one = len(trials) == 1
     return (
-        f"{trials_text(trials)} ran another command or config than the phases:"
+        f"{trials_text(trials)} ran another command, config or code than the phases:"
         f" {'it is' if one else 'they are'} not compared"
     )
 

@@ -39,7 +39,7 @@ class PhasesOfStudy:
     options: tuple[OptionOutcome, ...] = ()
     missed: Missed | None = None
     trials: tuple[int, ...] = ()
-    # Trials of the journal that ran another command or config, and count for nothing.
+    # Trials of the journal that ran another command, config or code, and count for nothing.
     left_out: tuple[int, ...] = ()
     # Launches still to come.
     left: tuple[int, int] = (0, 0)

@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from vtune.analysis.race import DELTA
 from vtune.domain.choice import Choice
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, trials_text
@@ -21,11 +22,12 @@ from vtune.reporting.adopt import how_to_adopt
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import phases_section
 from vtune.reporting.study_report import StudyReport
-from vtune.reporting.summary import failures, outcome, summarize
+from vtune.reporting.summary import failures, outcome, ranked_rate, summarize, why_beyond
 from vtune.reporting.words import cost_text, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.
 MOST_TRIALS, MOST_LINES, MOST_FAILURES, WORDS_OF_FAILURE = 12, 8, 3, 4
+MOST_BRIEF_LINES = 4
 # Where a plan was walked, its steps tell of the others.
 MOST_BESIDE_PHASES = 4
 # Each in a column of its own; more share one.
@@ -48,8 +50,9 @@ Cell = Callable[[TrialRecord], str]
 Column = tuple[str, Cell]
 
 
-def report_panel(report: StudyReport, *, whole: str = "report.md") -> RenderableType:
-    """`whole` is where all of it stands."""
+def report_panel(report: StudyReport, *, whole: str = "report.md", brief: bool = False) -> RenderableType:
+    """`whole` is where all of it stands. `brief`: after a walk whose steps were told as they came."""
+    most = MOST_BRIEF_LINES if brief else MOST_LINES
     summary, adoption = summarize(report), how_to_adopt(report)
     parts: list[RenderableType] = [
         Text(harmless(summary.verdict), style="bold" if report.choice.best is not None else "bold red")
@@ -58,15 +61,16 @@ def report_panel(report: StudyReport, *, whole: str = "report.md") -> Renderable
         parts += [Text(), _Trials(report, whole)]
     if adoption is not None and adoption.another_training:
         parts += [Text(), *(Text(harmless(line), style="bold") for line in adoption.another_training)]
-    parts += phases_section(report)
-    for failure in failures(report.records)[:MOST_FAILURES]:
+    parts += phases_section(report, brief=brief)
+    failed = failures(report.records)[:MOST_FAILURES]
+    for failure in failed:
         status = failure.status.value.replace("_", " ")
         heading = f"{trials_text(failure.trials)}, {status}: {failure.detail}"
         parts += [Text(), Text(harmless(heading), style="red")]
         parts += [Text(f"  │ {harmless(line)}", style="dim") for line in failure.last_words[-WORDS_OF_FAILURE:]]
-    parts += _section("why", summary.why, whole)
-    parts += _section("next", summary.next, whole)
-    parts += _section("note", summary.notes, whole)
+    parts += _section("why", why_beyond(summary, failed), whole, most)
+    parts += _section("next", summary.next, whole, most)
+    parts += _section("note", summary.notes, whole, most)
     return Panel(Group(*parts), title=Text(harmless(report.study)), title_align="left", padding=(1, 1))
 
 
@@ -89,7 +93,7 @@ class _Trials:
     def __init__(self, report: StudyReport, whole: str) -> None:
         self._report, self._whole = report, whole
         most = MOST_TRIALS if report.phases is None else MOST_BESIDE_PHASES
-        self._records = _that_matter(report.records, report.choice, most)
+        self._records = _that_matter(report, most)
 
     def __rich_console__(self, console: object, options: ConsoleOptions) -> RenderResult:
         report, records = self._report, self._records
@@ -110,6 +114,8 @@ class _Trials:
             yield Text(f"{', '.join(gone)}: in {self._whole}", style="dim")
         if len(records) < len(report.records):
             yield Text(f"{len(report.records) - len(records)} more trials are in {self._whole}", style="dim")
+        for words in _legend(report, records):
+            yield Text(words, style="dim")
 
     def _table(self, columns: Sequence[Column], width: int) -> Table:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -169,7 +175,7 @@ def _columns(report: StudyReport) -> list[Column]:
         ("", lambda record: str(record.trial)),
         *turned,
         ("outcome", lambda record: outcome(record, report.choice)),
-        ("samples/s", lambda record: _known(record.measurement.samples_per_s, rate)),
+        ("samples/s", lambda record: _known(ranked_rate(record, report.choice), rate)),
         ("× baseline", lambda record: _ratio(record, report.choice)),
         ("RAM", lambda record: _known(record.measurement.ram_peak_bytes, bytes_)),
         ("VRAM", lambda record: _known(record.measurement.vram_peak_bytes, bytes_)),
@@ -199,15 +205,33 @@ def _known(value: T | None, text: Callable[[T], str]) -> str:
     return "" if value is None else text(value)
 
 
-def _that_matter(records: Sequence[TrialRecord], choice: Choice, most: int) -> list[TrialRecord]:
-    """The best, the baseline, then the fastest; in the order in which they were run."""
+def _that_matter(report: StudyReport, most: int) -> list[TrialRecord]:
+    """The best, the baseline, what won the phases, then the fastest; in the order in which they were run."""
+    choice, phases = report.choice, report.phases
+    records: Sequence[TrialRecord] = report.records
     first = {one.trial for one in (choice.best, choice.baseline) if one is not None}
+    if phases is not None:
+        first |= {phases.best} if phases.best is not None else set()
+        again = {lost.trial for lost in choice.lost if lost.reason == "repeated"} - first
+        records = [record for record in records if record.trial not in again]
 
     def weight(record: TrialRecord) -> tuple[bool, float]:
-        return record.trial not in first, -(record.measurement.samples_per_s or 0.0)
+        return record.trial not in first, -(ranked_rate(record, choice) or 0.0)
 
     kept = {record.trial for record in sorted(records, key=weight)[:most]}
     return [record for record in records if record.trial in kept]
+
+
+def _legend(report: StudyReport, records: Sequence[TrialRecord]) -> list[str]:
+    """Outcomes that no one word can say."""
+    choice, seen = report.choice, {outcome(record, report.choice) for record in records}
+    lines = []
+    if "tie" in seen and choice.best is not None:
+        stays = choice.best == choice.baseline
+        among = "" if stays else f"; of all within {DELTA:.0%} of the fastest, what asks least of the machine is chosen"
+        slower = f", or not shown to be faster by more than {DELTA:.0%}" if stays else ""
+        lines.append(f"tie: cannot be told from trial {choice.best.trial}{slower}{among}")
+    return [*lines, *(["repeated: the same settings, launched again"] if "repeated" in seen else [])]
 
 
 def _ratio(record: TrialRecord, choice: Choice) -> str:
@@ -215,12 +239,12 @@ def _ratio(record: TrialRecord, choice: Choice) -> str:
     return ratio_cell(ratio) if ratio is not None else ""
 
 
-def _section(title: str, lines: Sequence[str], whole: str, bullet: str = "·") -> list[RenderableType]:
+def _section(title: str, lines: Sequence[str], whole: str, most: int) -> list[RenderableType]:
     if not lines:
         return []
     grid = Table.grid(padding=(0, 1))
-    for line in lines[:MOST_LINES]:
-        grid.add_row(bullet, Text(harmless(line)))
-    if len(lines) > MOST_LINES:
-        grid.add_row(bullet, Text(f"{len(lines) - MOST_LINES} more in {whole}", style="dim"))
+    for line in lines[:most]:
+        grid.add_row("·", Text(harmless(line)))
+    if len(lines) > most:
+        grid.add_row("·", Text(f"{len(lines) - most} more in {whole}", style="dim"))
     return [Text(), Text(title, style="dim"), Padding(grid, (0, 0, 0, 1))]

@@ -106,7 +106,7 @@ def _chosen(records: Sequence[TrialRecord], limits: Limits, machine: Machine | N
         cores=machine.cores if machine is not None else None,
     )
     others = (
-        Lost(trial=record.trial, reason="other_training", why="it ran another command or config than the phases")
+        Lost(trial=record.trial, reason="other_training", why="it ran another command, config or code than the phases")
         for record in records
         if record.trial in left_out
     )

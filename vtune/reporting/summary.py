@@ -95,6 +95,12 @@ def failures(records: Iterable[TrialRecord]) -> list[Failure]:
     ]
 
 
+def why_beyond(summary: Summary, told: Iterable[Failure]) -> tuple[str, ...]:
+    """Without what stands beside the last words of those that failed."""
+    said = {_failure_line(failure) for failure in told}
+    return tuple(line for line in summary.why if line not in said)
+
+
 def outcome(record: TrialRecord, choice: Choice) -> str:
     """One or two words for a table."""
     if choice.best is not None and record.trial == choice.best.trial:
@@ -146,7 +152,9 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     elif not others:
         what = "your own settings make" if choice.baseline_is_own else f"{_asked(best)} makes"
         over = OVER[choice.ranked_by] if choice.ranked_by is not None else ""
-        verdict = f"{what} {rate(_ranked(best, choice))} samples/s{over} (trial {best.trial}): {best.diagnosis.verdict}"
+        verdict = (
+            f"{what} {rate(ranked_rate(best, choice))} samples/s{over} (trial {best.trial}): {best.diagnosis.verdict}"
+        )
         if len(report.records) == 1 or not choice.tie:
             why.append("there is nothing to compare it with yet")
     else:
@@ -274,8 +282,12 @@ def _nothing_measured(records: Sequence[TrialRecord]) -> Words:
     if len(failed) == len(records):
         whole = "the trial did not complete" if len(records) == 1 else f"none of {len(records)} trials completed"
         verdict = f"{whole}: {_statuses(failed)}"
-    why = [f"{trials_text(failure.trials)}: {failure.detail}" for failure in failures(failed)[:MOST_NAMED]]
+    why = [_failure_line(failure) for failure in failures(failed)[:MOST_NAMED]]
     return verdict, why, [line for record in failed for line in record.diagnosis.next][: MOST_NAMED * 2]
+
+
+def _failure_line(failure: Failure) -> str:
+    return f"{trials_text(failure.trials)}: {failure.detail}"
 
 
 def _count_of(failed: Sequence[TrialRecord]) -> str:
@@ -292,12 +304,13 @@ def _rate_line(record: TrialRecord, choice: Choice) -> str:
     spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval)"
     whole = ""
     if choice.ranked_by is not None and choice.ranked_by != "samples_per_s":
-        whole = f", {rate(_ranked(record, choice))}{OVER[choice.ranked_by]}"
+        whole = f", {rate(ranked_rate(record, choice))}{OVER[choice.ranked_by]}"
     kind = " (your own settings)" if _is_baseline(record, choice) and choice.baseline_is_own else ""
     return f"trial {record.trial}{kind} makes {rate(measured.samples_per_s)} samples/s{spread}{whole}"
 
 
-def _ranked(record: TrialRecord, choice: Choice) -> float | None:
+def ranked_rate(record: TrialRecord, choice: Choice) -> float | None:
+    """The rate that trials are ranked by: their ratios are of it, and so is what a walk tells of its steps."""
     value: float | None = getattr(record.measurement, choice.ranked_by or "samples_per_s")
     return value
 

@@ -1,4 +1,4 @@
-"""Which trials of a journal a plan of phases cannot rest on: they ran another command or another config than now."""
+"""Which trials of a journal a plan of phases cannot rest on: they ran another command, config or code than now."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vtune.config.trial_config import same_values
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.journal.code import changed_code
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.knobs.plan import changes_of, effects_of, gets_copy
 from vtune.strategies.race_plan import turned
@@ -28,6 +29,8 @@ def left_out(records: Sequence[TrialRecord], experiment: Experiment, study: Stud
 
 
 def _ran_otherwise(record: TrialRecord, experiment: Experiment, study: StudyPaths) -> bool:
+    if changed_code(record):
+        return True
     try:
         settings = turned(record)
         if changed_since(record.trial, settings, experiment, study) is not None:

@@ -31,7 +31,7 @@ class Phases:
     extend: bool = False
     with_options: bool = False
     confirm: bool = True
-    # Trials of the journal that count for nothing: they ran another command or config than now.
+    # Trials of the journal that count for nothing: they ran another command, config or code than now.
     left_out: frozenset[int] = frozenset()
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:

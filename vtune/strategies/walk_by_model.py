@@ -20,7 +20,7 @@ def ask_model(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, Tri
     knob = one.phase.knob
     tried: set[Scalar] = set()
     too_much: Scalar = None
-    slower = False
+    slower = made_up = False
     due, measured = BY_MODEL_TRIES, 0
     while due:
         foresight = foresee()
@@ -43,9 +43,10 @@ def ask_model(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, Tri
         slower = last.was_slower or (judged.kept and is_more(was, turned[knob]))
         failed = judged.too_big or not last.ran
         # As long as it wins there is one more; and one, once, for what did not run or fit.
-        if judged.kept or (failed and too_much is None):
+        if judged.kept or (failed and not made_up):
             due = min(max(1, due) if judged.kept else due + 1, one.tries_left)
-        if failed:
+        made_up = made_up or failed
+        if failed and is_more(turned[knob], was):
             too_much = turned[knob]
         if judged.too_big:
             yield from accumulate_instead(path, one, turned, foresee)

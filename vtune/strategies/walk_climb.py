@@ -114,4 +114,4 @@ def _hopeless(path: Path, rest: Sequence[Candidate], foresight: Foresight) -> st
         if most is None or most >= WORTH_A_LAUNCH:
             return None
         best = max(best, most)
-    return f"at most {best:.2f}× of trial {foresight.before.trial} is to be had"
+    return f"by the model of what was measured, at most {best:.2f}× of trial {foresight.before.trial} is to be had"

@@ -94,7 +94,7 @@ def _others(path: Path, phase: Phase) -> Sequence[Mapping[str, Scalar]]:
     earlier = [
         replace(one, rungs=(), beyond=(), by_model=True, knob=name)
         for one in course.phases
-        for name in ({one.knob} if one.by_model else set(itertools.chain.from_iterable(one.rungs)))
+        for name in ({one.knob} if one.by_model else sorted(set(itertools.chain.from_iterable(one.rungs))))
         if one.number < phase.number and name in TOGETHER and name != phase.knob
     ]
     if phase.knob not in TOGETHER or not earlier:

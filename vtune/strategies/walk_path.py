@@ -19,7 +19,7 @@ from vtune.strategies.walk_candidates import Candidate, against, candidates
 
 # Of a phase whose rungs the model names: its two likeliest values, and while they win others, up to this.
 BY_MODEL_TRIES, MOST_TRIES = 2, 4
-# Winners that are launched for longer, each the fastest of what was left where the one before did not hold; then a race.
+# Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race.
 MOST_PROOFS = 2
 AFTER_THE_PHASES = MOST_PROOFS + 2 * (ROUNDS + EXTRA_ROUNDS)
 

@@ -119,7 +119,7 @@ def _read_alike(
 
 def _kept_words(judged: Judged, promised: Ratio | None, before: TrialRecord) -> str:
     both = [times(one.value, one.ci95) for one in (judged.ratio, promised) if one is not None]
-    return f"{both[0]} of trial {before.trial}, as the trials before it promised ({both[-1]})"
+    return f"{both[0]} of trial {before.trial}, within what the trials before it had promised ({both[-1]})"
 
 
 def _as_promised(judged: Judged, promised: Ratio | None) -> bool:
@@ -127,7 +127,8 @@ def _as_promised(judged: Judged, promised: Ratio | None) -> bool:
     as far as two launches can tell, is shown by both together."""
     if judged.kept or judged.ratio is None or promised is None:
         return False
-    return promised.shown_faster and min(promised.value, judged.ratio.value) > 1 + DELTA
+    least = max(1 + DELTA, promised.ci95[0] if promised.ci95 is not None else 0.0)
+    return promised.shown_faster and promised.value > 1 + DELTA and judged.ratio.value > least
 
 
 def accumulate_instead(

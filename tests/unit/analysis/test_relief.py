@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vtune.analysis.advice import Again
 from vtune.analysis.memory_ended import no_sign_of_memory
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import Root
@@ -34,7 +35,8 @@ def offered(
     machine: Machine = MACHINE,
     **more: Any,
 ) -> str:
-    lines = what_to_do(status, {}, measured, outcome or ended(), window or Window(), machine=machine, **more)
+    again = more.pop("again", Again(study="s"))
+    lines = what_to_do(status, again, measured, outcome or ended(), window or Window(), machine=machine, **more)
     return "\n".join(lines)
 
 
@@ -69,8 +71,9 @@ def test_a_training_without_workers_is_not_told_to_use_fewer(status: TrialStatus
 
 def test_what_was_asked_is_never_more_than_what_is_offered() -> None:
     asked = Window(steps=5, max_steps=5, startup_time_s=7200.0, trial_time_s=1200.0)
-    assert "--startup-time 240m, --trial-time 40m" in offered(TrialStatus.NOT_OBSERVED, window=asked)
-    assert "--startup-time 30m, --trial-time 10m" in offered(TrialStatus.NOT_OBSERVED)
+    slow = ended("startup_time")
+    assert "--startup-time 240m, --trial-time 40m" in offered(TrialStatus.NOT_OBSERVED, slow, window=asked)
+    assert "--startup-time 30m, --trial-time 10m" in offered(TrialStatus.NOT_OBSERVED, slow)
     assert "--trial-time 40m" in offered(TrialStatus.TIMED_OUT, window=asked)
     assert "--steps 5" in offered(TrialStatus.TOO_SHORT)
     assert "--steps" not in offered(TrialStatus.TOO_SHORT, window=asked)
@@ -122,3 +125,26 @@ def test_of_a_device_that_is_too_small_no_higher_limit_is_offered() -> None:
 
 def test_a_question_to_the_user_is_told_as_one() -> None:
     assert "nobody to give one" in offered(TrialStatus.CRASHED, detail="EOFError: EOF when reading a line")
+
+
+def test_every_line_to_paste_names_the_study_and_its_results_folder() -> None:
+    again = Again(study="s", results="/tmp/my results", settings={"workers": 2})
+    said = offered(TrialStatus.CRASHED, again=again)
+    assert "without workers=2: vtune probe --study s --results '/tmp/my results'" in said and "--set" not in said
+    assert again.but(workers=4) == "vtune probe --study s --results '/tmp/my results' --set workers=4"
+    assert "vtune probe --study s --set workers=0" in offered(TrialStatus.HUNG)
+
+
+def test_a_command_that_is_wrong_by_itself_is_not_blamed_on_what_was_turned() -> None:
+    again = Again(study="s", settings={"workers": 2})
+    own = "the training failed with exit code 2: train.py: error: unrecognized arguments: --epohcs 3"
+    said = offered(TrialStatus.CRASHED, again=again, detail=own)
+    assert "without" not in said and "--epohcs 3" in said
+    turned = "train.py: error: unrecognized arguments: --num-workers=2"
+    assert "without workers=2" in offered(TrialStatus.CRASHED, again=again, detail=turned)
+
+
+def test_a_script_that_ended_by_itself_without_a_step_is_not_given_more_time() -> None:
+    said = offered(TrialStatus.NOT_OBSERVED, ended("itself"))
+    assert "time" not in said and "torch optimizer" in said
+    assert "--startup-time" in offered(TrialStatus.NOT_OBSERVED, ended("startup_time"))

@@ -145,7 +145,7 @@ def test_piped_there_is_a_line_for_each_trial_and_no_escape_code() -> None:
 def test_on_a_terminal_the_running_trial_has_two_rows_that_are_drawn_over() -> None:
     screen = Screen(terminal=True)
     walk_it(screen)
-    assert "  ▸ workers 1 → 2: 23 of 50 steps, 12 s · so far 20 samples/s · RAM 1 GiB" in screen.file.getvalue()
+    assert "  ▸ workers 1 → 2: 23 of 50 steps · 12 s · so far 20 samples/s · RAM 1 GiB" in screen.file.getvalue()
     assert "trial 2 of at most 6 · at most " in screen.file.getvalue()
     assert "▸" not in screen.text
 
@@ -174,7 +174,7 @@ def test_a_race_is_announced_and_each_of_its_launches_told() -> None:
     text = screen.text
     assert "confirming: the winner against your own settings, launched in turns" in text
     assert "  trial 7, launch 1 of at most 20 (at most " in text
-    assert "  round 1 of 8: workers=4: 39.5 samples/s (trial 7)" in text
+    assert "  round 1 of 8: workers=4: 38.7 samples/s (trial 7)" in text
 
 
 def test_a_scout_run_is_no_trial_of_the_plan() -> None:
@@ -207,3 +207,39 @@ def test_words_of_a_training_do_not_reach_the_terminal_as_codes() -> None:
     with screen.progress as show:
         show(WalkMoved(walk=walk, records=(BASELINE,)))
     assert "\x1b[31m" not in screen.file.getvalue() and "\x07" not in screen.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 100])
+def test_a_live_row_loses_whole_fields_and_no_half_of_a_number(width: int) -> None:
+    screen = Screen(terminal=True, width=width)
+    spec = a_spec(2, "phase 1 of 3, prefetch_factor 1 → 2")
+    seen = Measurement(samples_per_s=35.4)
+    with screen.progress as show:
+        show(WalkMoved(walk=a_walk(), records=RECORDS))
+        show(TrialStarted(spec=spec))
+        show(TrialProgress(spec=spec, phase="stepping", steps=23, steps_wanted=50, seconds=12.0, provisional=seen,
+                           ram_bytes=2**30))  # fmt: skip
+        rows = [row for row in screen.text.splitlines() if "▸" in row]
+    assert rows and all("…" not in row and not row.endswith("·") for row in rows)
+    assert ("RAM 1 GiB" in rows[-1]) is (width == 100)
+
+
+def test_an_interruption_is_told_once_with_the_way_out_at_once() -> None:
+    screen = Screen(terminal=False)
+    with screen.progress as show:
+        show(WalkMoved(walk=START, records=()))
+        show.interrupted()
+        assert "Ctrl-C" not in screen.text
+        show(TrialStarted(spec=a_spec(1, "the current settings")))
+        show.interrupted()
+        show.interrupted()
+    assert screen.text.count("ending the trial, what was measured is kept; Ctrl-C once more leaves at once") == 1
+
+
+def test_what_is_done_by_hand_is_told_when_its_phase_begins() -> None:
+    screen = Screen(terminal=False)
+    end = an_end()
+    last = replace(end.phases[2], phase=replace(end.phases[2].phase, by_hand=("start it under torchrun",)))
+    with screen.progress as show:
+        show(WalkMoved(walk=replace(end, phases=(*end.phases[:2], last)), records=RECORDS))
+    assert "  by hand: start it under torchrun\n" in screen.text + "\n"

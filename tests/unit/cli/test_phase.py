@@ -66,7 +66,8 @@ def test_a_walk_at_its_end_is_told_again_and_nothing_is_started(here: Path, phas
     code, out, err = phase()
     assert code == 0
     assert "adopt workers=4 (trial 3): 3.9×" in flat(out)
-    assert "✓ kept workers=2" in flat(out) and "plan own, all 2 phases" in flat(out)
+    assert "✓ kept workers=2" in err and "✓ kept workers=2" not in out and "plan own, all 2 phases" in flat(out)
+    assert "✓ kept workers=2" in flat(phase("--quiet")[1])
     assert "phase 2: batch: none of its values lies beyond what is set already" in flat(
         out
     ) and "3 trials took 102 s; pays back after" in flat(out)
@@ -123,6 +124,9 @@ def test_a_baseline_that_fails_ends_the_walk_with_its_own_code_and_last_words(
     a_study(here, a_failure(1, status, "KeyError: 'lr'", words=["Traceback", "KeyError: 'lr'"]))
     found, out, _ = phase()
     assert found == code and "KeyError: 'lr'" in flat(out) and "stopped: " in flat(out)
+    if code == 5:  # beside the last words themselves it is said once
+        document = (here / "results" / "demo" / "report.md").read_text()
+        assert flat(out).count("KeyError: 'lr'") == document.count("KeyError: 'lr'") == 2
 
 
 def test_the_plan_comes_first_and_a_dry_run_ends_there(here: Path, phase: Phase) -> None:
@@ -144,7 +148,7 @@ def test_a_dry_run_knows_what_the_journal_has_and_expects_by_its_baseline(here: 
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     _, out, _ = phase("--dry-run", "--no-confirm")
     assert "known     trials 1, 2: they are not run again" in out
-    assert "phase 1: ✓ kept workers=2: 20 samples/s" in out
+    assert "phase 1: ✓ kept workers=2: 19.6 samples/s" in out and "best so far 19.6 samples/s" in out
     assert "1 trial of about" in out and "first     phase 1 of 2, workers 2 → 4" in out
     told = json.loads(phase("--dry-run", "--json", "--no-confirm")[1])
     assert told["from_measured_trials"] is True and told["at_most_s"] == pytest.approx(told["trial_s_at_most"])
@@ -155,7 +159,8 @@ def test_a_dry_run_knows_what_the_journal_has_and_expects_by_its_baseline(here: 
     ("arguments", "words"),
     [
         (["--plan", "lader"], ['unknown plan "lader"', 'did you mean "ladder"']),
-        (["--plan", "missing.yaml"], ["missing.yaml"]),
+        (["--plan", "missing.yaml"], ["missing.yaml", "ladder, safe, progressive, guided"]),
+        (["--plan", "ladder.yaml"], ["ladder.yaml", "--plan ladder"]),
         (["--up-to", "3"], ["plan own ends with phase 2", "1 workers, 2 batch"]),
         (["--up-to", "0"], ["--up-to"]),
         (["--up-to", "two"], ["--up-to"]),
@@ -198,5 +203,29 @@ def test_an_earlier_trial_of_another_config_is_named_and_not_compared(here: Path
     spec: dict[str, Any] = {"command": ["/usr/bin/env", "other.py"], "cwd": str(here), "env": {}}
     (copy.parent / "spec.json").write_text(json.dumps(spec))
     code, out, _ = phase("--up-to", "1")
-    assert code == 0 and "trial 4 ran another command or config than the phases: it is not compared" in flat(out)
+    assert code == 0 and "trial 4 ran another command, config or code than the phases: it is not compared" in flat(out)
     assert "adopt workers=4 (trial 3)" in flat(out) and "another training" in flat(out)
+
+
+def test_a_dry_run_on_another_machine_is_refused_as_the_run_would_be(here: Path, phase: Phase) -> None:
+    folder = a_study(here, BASELINE)
+    (folder / "machine.json").write_text(json.dumps({"host": "elsewhere", "gpus": ["H100"]}))
+    code, out, err = phase("--dry-run")
+    assert code == 2 and out == "" and "was measured on another machine (host was elsewhere" in err
+    assert json.loads(phase("--dry-run", "--json")[1])["exit_code"] == 2
+
+
+def test_a_config_without_its_option_is_named_as_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "configs").mkdir()
+    (here / "configs" / "quick.yaml").write_text(CONFIG)
+    for name in ("demo", "quick"):
+        assert run(["phase", name]) == 2
+        assert f"hint: an experiment file is named by --config {name}" in capsys.readouterr().err
+    assert run(["phase", "nothing"]) == 2
+    assert "hint: vtune phase --config FILE, or vtune phase -- python train.py" in capsys.readouterr().err
+
+
+def test_a_knob_without_a_way_into_the_training_is_no_plan(here: Path, phase: Phase) -> None:
+    (here / "own.yaml").write_text("phases:\n  - turn: {patch_size: [96]}\n  - turn: {workers: [2]}\n")
+    _, out, _ = phase("--dry-run")
+    assert "1  patch_size: no way into this training" in out and "96" not in out and "workers: 2" in out

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from support.studies import a_report, a_trial
-from support.walks import BASELINE, MISSED, OPTION_A, PLAN, RECORDS, WORKERS, a_rung, a_walk, an_end
+from support.walks import BASELINE, FASTER, MISSED, OPTION_A, PLAN, RECORDS, WORKERS, a_rung, a_walk, an_end
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.phases import PhaseOutcome, Walk
 from vtune.domain.prediction import Prediction
@@ -27,9 +27,9 @@ def a_phased(walk: Walk, **fields: Any) -> StudyReport:
     return replace(a_report(*RECORDS, OPTION_A), phases=phases)
 
 
-def shown(report: StudyReport, width: int = 80) -> str:
+def shown(report: StudyReport, width: int = 80, *, brief: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    console.print(report_panel(report))
+    console.print(report_panel(report, brief=brief))
     return console.file.getvalue()
 
 
@@ -77,7 +77,7 @@ def test_the_document_has_a_table_of_the_phases_the_options_and_what_was_missed(
         "&#61;", "="
     )
     assert "### The plan's options" in text and "### What the phases missed" in text
-    assert "trial 8 ran another command or config than the phases: it is not compared" in text
+    assert "trial 8 ran another command, config or code than the phases: it is not compared" in text
     assert text.index("## Phases") < text.index("## Trials")
     assert "| 3 prefetch |  |  | it is set already |" in text
 
@@ -136,3 +136,45 @@ def test_a_step_that_was_rolled_back_and_is_chosen_all_the_same_says_why() -> No
     assert told in flat(shown(again)) and told in markdown(again)
     kept = replace(rolled, phases=(replace(rolled.phases[0], rungs=(replace(step, state="kept"),)),))
     assert told not in flat(shown(a_phased(kept)))
+
+
+def test_what_is_left_to_do_by_hand_stands_at_its_phase() -> None:
+    end = an_end()
+    by_hand = replace(end.phases[2], phase=replace(end.phases[2].phase, by_hand=("start it under torchrun",)))
+    walk = replace(end, phases=(*end.phases[:2], by_hand))
+    for text in (flat(shown(a_phased(walk))), flat(shown(a_phased(walk), brief=True)), markdown(a_phased(walk))):
+        assert "by hand: start it under torchrun" in text
+
+
+def test_a_table_has_the_rate_that_the_steps_are_told_with() -> None:
+    text = shown(a_phased(an_end()), 120)
+    [row] = (line for line in text.splitlines() if line.startswith("│ 3 "))
+    assert "38.2" in row and "workers=4: 38.2 samples/s" in flat(text)
+
+
+def test_the_winner_of_the_phases_is_in_the_table_and_what_a_tie_is_stands_below_it() -> None:
+    others = [a_trial(n, 39.2 + n / 100, asked={"workers": 4, "threads": n}, batch=1) for n in range(10, 16)]
+    phases = phases_of(an_end(best=FASTER), PLAN, limits=LIMITS)
+    text = shown(replace(a_report(*RECORDS, OPTION_A, *others), phases=phases), 120)
+    assert any(line.startswith("│ 2 ") for line in text.splitlines())
+    assert "tie: cannot be told from trial" in flat(text)
+
+
+def test_steps_that_were_just_told_are_not_told_again() -> None:
+    report = a_phased(an_end(), missed=MISSED)
+    text, whole = shown(report, brief=True), shown(report)
+    assert "✓ kept" not in text and "phase 1: workers: workers=4: 3.9× of what had won before" in flat(text)
+    assert "what the phases missed" in text and len(text.splitlines()) < len(whole.splitlines())
+
+
+def test_a_launch_of_the_same_settings_is_no_row_of_its_own_after_a_walk() -> None:
+    again = a_trial(7, 39.1, asked={"workers": 4}, batch=1)
+    report = replace(a_report(*RECORDS, OPTION_A, again), phases=phases_of(an_end(), PLAN, limits=LIMITS))
+    assert "repeated" not in shown(report, 120)
+
+
+def test_why_a_rolled_back_step_is_chosen_is_the_rule_of_the_choice() -> None:
+    rung = a_rung(turned={"workers": 4}, state="rejected", why="1.05× ± 0.84 of trial 2", trial=3)
+    workers = replace(an_end().phases[0], rungs=(rung,))
+    text = flat(shown(a_phased(an_end(phases=(workers,)))))
+    assert "within 2% of the fastest" in text and "asks least of the machine" in text and "is the fastest," not in text

@@ -8,6 +8,7 @@ from support.studies import a_trial
 from support.walks import BASELINE, BATCH, MISSED, OPTION_A, RECORDS, WORKERS, a_rung, an_end, climbed
 from vtune.analysis.choose import choose
 from vtune.domain.phases import Phase, Times
+from vtune.domain.trial import TrialStatus
 from vtune.reporting.phase_words import (
     MOST_OF_A_RACE,
     Measured,
@@ -23,6 +24,7 @@ from vtune.reporting.phase_words import (
     tuning_s,
 )
 
+LIKED = "workers: the values that the model likes best, two, and up to 4 while they win"
 SEEN = Measured({record.trial: record for record in (*RECORDS, OPTION_A)}, BASELINE, "samples_per_s")
 
 
@@ -65,7 +67,7 @@ def test_a_batch_that_is_rolled_back_says_what_it_would_have_meant() -> None:
         (BATCH, {}, "batch_size ×2 → ×4"),
         (BATCH, {"batch_size": 3}, "batch_size 6 → 12"),
         (replace(BATCH, rungs=({"batch_size": Times(factor=0.5)},)), {"batch_size": 3}, "batch_size ×0.5"),
-        (replace(WORKERS, rungs=(), by_model=True), {}, "workers: the two values that the model likes best"),
+        (replace(WORKERS, rungs=(), by_model=True), {}, LIKED),
         (Phase(number=1, name="gpus", knob="gpus", by_hand=("start it under torchrun",)), {}, ""),
         (
             Phase(number=1, name="w", knob="workers", rungs=({"workers": 6, "persistent_workers": True},)),
@@ -125,3 +127,9 @@ def test_the_race_that_may_follow_is_no_trial_of_a_phase() -> None:
     assert launches_left(walk, confirm=True) == (5, MOST_OF_A_RACE)
     assert launches_left(replace(walk, left=(1, 5)), confirm=False) == (5, 0)
     assert launches_left(replace(walk, stage="confirm", left=(2, 6)), confirm=True) == (0, 6)
+
+
+def test_a_walk_that_was_interrupted_in_its_first_trial_still_took_its_time() -> None:
+    stopped = replace(a_trial(1, None, status=TrialStatus.INTERRUPTED, origin="phase:0:baseline"), seconds=20.0)
+    assert tuning_s([stopped], ()) == pytest.approx(20.0)
+    assert cost_text(20.0, (), choose([stopped])) == "no trial was finished in 20 s"

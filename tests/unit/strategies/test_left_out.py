@@ -11,10 +11,12 @@ import pytest
 from support.studies import a_trial
 from vtune.config.command_line import CommandLine
 from vtune.config.load import experiment_from_command, load_experiment
+from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.execution.prepare import prepare_trial
+from vtune.journal.code import CODE, code_of
 from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths
 from vtune.journal.records import spec_to_json
@@ -49,6 +51,20 @@ def ran(experiment: Experiment, study: StudyPaths, trial: int, settings: dict[st
     spec, _ = prepare_trial(experiment, study, proposal, number=trial, train_loader="any", folder=folder)
     dump_json(folder.spec, spec_to_json(spec))
     return a_trial(trial, 10.0, asked=settings)
+
+
+def test_what_ran_other_code_is_left_out_and_a_file_that_was_only_touched_is_the_same(study: StudyPaths) -> None:
+    experiment = asked(CONFIG)
+    Path("data.py").write_text("SLEEP_S = 0.06\n")
+    facts = [Fact(pid=1, t_s=0.0, name="modules", data={"files": [str(Path("data.py").absolute()), "/gone.py"]})]
+    record = ran(experiment, study, 1, {})
+    record = replace(record, evidence={CODE: code_of(facts)})
+    Path("data.py").touch()
+    assert left_out([record], experiment, study) == frozenset()
+    Path("data.py").write_text("SLEEP_S = 0.01\n")
+    assert left_out([record], experiment, study) == frozenset({1})
+    Path("data.py").unlink()
+    assert left_out([record], experiment, study) == frozenset()
 
 
 def test_the_same_training_turned_otherwise_is_the_same_training(study: StudyPaths) -> None:

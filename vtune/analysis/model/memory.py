@@ -29,7 +29,7 @@ DRAWS = 64
 LIBRARIES_BYTES = 250 * 2**20
 OWN_OF_LIBRARIES, OWN_PART, OWN_PART_SD = 0.1, 0.65, 0.45
 # And the part of it that may go with the size of its batch.
-OF_THE_BATCH = 0.4
+OF_THE_BATCH = 0.2
 
 Told = tuple[TrialRecord, Setup]
 

@@ -8,7 +8,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import ending, finite, recorder
+from _vtune_hooks import ending, finite, own_modules, recorder
 from _vtune_hooks.attached import Attached
 from _vtune_hooks.identity import place_of_caller
 from _vtune_hooks.moments import moments
@@ -93,6 +93,8 @@ def _meet(optimizer: Any) -> OptimizerSeen:
         where=place_of_caller(sys._getframe()).where,
         **{"class": type(optimizer).__name__},
     )
+    if seen.number == 0:
+        own_modules.tell()
     return seen
 
 
