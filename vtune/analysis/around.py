@@ -29,6 +29,8 @@ class Around:
     # Where an epoch's end was seen: the same, and the part of it spent waiting for the new epoch's first batch.
     seen_restart_s: float | None = None
     seen_wait_s: float | None = None
+    # And what came before that batch was asked for.
+    seen_between_s: float | None = None
     # After the run's last step.
     at_end_s: float = 0.0
     pauses: tuple[Pause, ...] = ()
@@ -106,6 +108,7 @@ def around_steps(
         restart_s=restart_s + extra_s,
         seen_restart_s=restart_s,
         seen_wait_s=min(restart_s, fmean(max(0.0, wait - pace.period_s + pace.own_s) for _, wait in gaps)),
+        seen_between_s=fmean(max(0.0, gap - wait) for gap, wait in gaps),
         at_end_s=_at_end_s(stops, boundaries) + extra_s,
         pauses=pauses,
     )

@@ -21,7 +21,7 @@ from vtune.analysis.comparable import (
     turned_nothing,
 )
 from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
-from vtune.analysis.fit import excess_of, nearest_relaxation, out_of_room, unjudged
+from vtune.analysis.fit import excess_of, out_of_room, unjudged
 from vtune.analysis.laps import met_in_race
 from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
@@ -91,7 +91,6 @@ def choose(
         paired_rounds=rounds,
         over=over,
         cramped=tuple(sorted(cramped)),
-        nearest=nearest_relaxation(over),
         neighbours=neighbours,
         remarks=(
             *remarks_on(measured, ranked_by, spread, groups, feasible),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from vtune.analysis.growth_words import passes_limit
 from vtune.domain.choice import Excess
@@ -26,11 +26,6 @@ def excess_of(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) 
             need, most = max(over, key=lambda device: device[0] / device[1])
             found.append(Excess(memory="VRAM", needs_bytes=need, limit_bytes=most))
     return tuple(found)
-
-
-def nearest_relaxation(over: Mapping[int, tuple[Excess, ...]]) -> int | None:
-    """Of the trials that only a limit rules out, the one that asks for the smallest change of it."""
-    return min(over, key=lambda trial: max(e.needs_bytes / e.limit_bytes for e in over[trial]), default=None)
 
 
 def _ram_excess(measured: Measurement, limit_bytes: int) -> Excess | None:

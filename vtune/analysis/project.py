@@ -53,6 +53,7 @@ def project(
         restarts_in_rate=epochs_are_short(roles),
         epoch_restart_s=around.seen_restart_s,
         epoch_restart_wait_s=around.seen_wait_s,
+        between_epochs_s=around.seen_between_s,
         pauses=around.pauses,
     )
     rate = measured.samples_per_s

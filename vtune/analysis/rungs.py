@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from vtune.analysis.another_batch import another_batch
 from vtune.analysis.comparable import has_rate, launched_rate, measured_enough, metric_of, same_cache
 from vtune.analysis.compare import Z95, ratio_of
 from vtune.analysis.fit import excess_of, needs_text, out_of_room, room_text
@@ -93,19 +94,11 @@ def gpu_util(record: TrialRecord) -> float | None:
 
 def batch_words(record: TrialRecord, baseline: TrialRecord) -> str:
     """What follows from another effective batch than the user's, for the sentence on a rung that is kept."""
-    then, now = baseline.measurement.effective_batch, record.measurement.effective_batch
-    if not then or not now or then == now:
+    found = another_batch(record, baseline)
+    if found is None:
         return ""
-    factor, epochs = now / then, [one.measurement.samples_per_epoch for one in (baseline, record)]
-    seen = (
-        f", and an epoch sees {epochs[1]} samples instead of {epochs[0]}"
-        if all(epochs) and len(set(epochs)) > 1
-        else ""
-    )
-    return (
-        f"; the effective batch is {now} instead of {then}{seen}: rules of thumb for the learning rate are ×{factor:g}"
-        f" for SGD (linear) and ×{factor**0.5:.3g} for Adam (square root)"
-    )
+    seen = f", and {found.epochs}" if found.epochs is not None else ""
+    return f"; the effective batch is {found.now} instead of {found.then}{seen}; {found.learning_rate}"
 
 
 def too_big_for(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) -> tuple[Memory, str] | None:

@@ -16,7 +16,9 @@ def terminations_as_interrupts(tell: Callable[[], None] = lambda: None) -> Itera
         tell()
         raise KeyboardInterrupt
 
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    caught = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    # Whoever started it under nohup, or in the background of a script, wants it to go on.
+    caught = [number for number in caught if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, interrupt) for number in caught}
     try:
         yield

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -49,12 +50,27 @@ def vtune(
     pass
 
 
-app.command()(probe)
-app.command()(phase)
-app.command()(report)
-app.command()(compare)
-app.command()(knobs)
-app.command()(doctor)
+class _Interrupted(Exception):
+    """Of its own: typer would make the exit code of a KeyboardInterrupt, and say nothing."""
+
+
+def _command(verb: Callable[..., None]) -> None:
+    @functools.wraps(verb)
+    def command(*given: Any, **named: Any) -> None:
+        try:
+            verb(*given, **named)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+    app.command()(command)
+
+
+_command(probe)
+_command(phase)
+_command(report)
+_command(compare)
+_command(knobs)
+_command(doctor)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -78,6 +94,8 @@ def run(arguments: Sequence[str]) -> int:
             return exits.report_error(error.message, error.hint, error.exit_code, as_json=as_json)
         except WrongUsage as error:
             return _report_usage(error, arguments, as_json=as_json)
+        except _Interrupted:
+            raise KeyboardInterrupt from None
         except BrokenPipeError:
             exits.give_up_stdout()
             return exits.DONE

@@ -90,8 +90,6 @@ class Choice:
     over: Mapping[int, tuple[Excess, ...]] = field(default_factory=dict)
     # Trials that a device has no room for, although they ran.
     cramped: tuple[int, ...] = ()
-    # The trial that a limit rules out and that the smallest relaxation would let in.
-    nearest: int | None = None
     # Of the remarks, what other programs on the machine did to the rates: it is a part of every comparison.
     neighbours: tuple[str, ...] = ()
     # What the reader must know of the comparison as a whole.

@@ -266,6 +266,8 @@ class Measurement:
     epoch_restart_s: float | None = None
     # The part of it spent waiting for the first batch.
     epoch_restart_wait_s: float | None = None
+    # From an epoch's last step until the next one's first batch was asked for: validation, checkpoints.
+    between_epochs_s: float | None = None
     pauses: tuple[Pause, ...] = ()
     # Epochs are so short that the rate is that of whole ones, their restarts included.
     restarts_in_rate: bool = False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vtune.analysis.another_batch import another_batch
 from vtune.config.trial_config import dump_yaml
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment
@@ -162,17 +163,14 @@ def _other_results(settings: Mapping[str, Scalar]) -> Iterator[str]:
 
 def another_training(best: TrialRecord, baseline: TrialRecord | None) -> list[str]:
     """What a larger or smaller effective batch means, with the rules for the learning rate; nothing where it stays."""
-    now = best.measurement.effective_batch
-    then = baseline.measurement.effective_batch if baseline is not None else None
-    if baseline is None or now is None or then is None or now == then or then <= 0:
+    found = another_batch(best, baseline)
+    if found is None:
         return []
-    factor = now / then
     lines = [
-        f"this is another training: the effective batch is {now} instead of {then}; rules of thumb for the learning"
-        f" rate: ×{factor:.3g} for SGD (linear), ×{factor**0.5:.3g} for Adam (square root)"
+        f"this is another training: the effective batch is {found.now} instead of {found.then}; {found.learning_rate}"
     ]
-    samples, before = best.measurement.samples_per_epoch, baseline.measurement.samples_per_epoch
-    if best.measurement.epoch_bound_by == "iterations" and samples and before and samples != before:
+    if found.samples is not None:
+        samples, before = found.samples
         lines.append(
             f"its epochs are bounded by iterations: one sees {samples} samples instead of {before}, so"
             f" ×{before / samples:.3g} as many iterations make the same epoch; totals are for equally many samples"

@@ -27,7 +27,7 @@ def phases_in_report(report: StudyReport) -> dict[str, Any]:
     phases = report.phases
     if phases is None:
         return NONE
-    seen, spent = measured(report), tuning_s(report.records, phases.trials)
+    seen, spent = measured(report), tuning_s(report.records, phases.trials, scout_s=report.scout_s)
     told = phases_to_json(phases)
     for outcome in told["phases"]:
         for rung in outcome["rungs"]:

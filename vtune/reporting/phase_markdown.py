@@ -56,8 +56,8 @@ def _opening(phases: PhasesOfStudy, report: StudyReport) -> str:
         lines.append(f"It stopped: {stopped}.")
     elif phases.stage != "done":
         lines.append("It is not at its end: the same vtune phase goes on.")
-    spent = tuning_s(report.records, phases.trials)
-    lines.append(f"{cost_text(spent, phases.trials, report.choice)}.")
+    spent = tuning_s(report.records, phases.trials, scout_s=report.scout_s)
+    lines.append(f"{cost_text(spent, phases.trials, report.choice, scouted=report.scout_s > 0)}.")
     if phases.left_out:
         lines.append(f"{left_out_text(phases.left_out)}.")
     return " ".join(lines)

@@ -64,8 +64,11 @@ def phases_section(report: StudyReport, *, brief: bool = False) -> list[Renderab
     if phases.missed is not None:
         parts += [Text(), Text("what the phases missed", style="dim")]
         parts.append(Padding(Text(harmless(missed_text(phases.missed), 1000)), (0, 0, 0, 1)))
-    spent = tuning_s(report.records, phases.trials)
-    parts += [Text(), Text(harmless(cost_text(spent, phases.trials, report.choice)), style="dim")]
+    spent = tuning_s(report.records, phases.trials, scout_s=report.scout_s)
+    parts += [
+        Text(),
+        Text(harmless(cost_text(spent, phases.trials, report.choice, scouted=report.scout_s > 0)), style="dim"),
+    ]
     if (stopped := stopped_text(report)) is not None:
         parts.append(Text(harmless(f"stopped: {stopped}", 1000), style="bold"))
     elif phases.stage != "done":
@@ -88,7 +91,16 @@ def line_grid(lines: Sequence[Line]) -> RenderableType:
 
 
 def _brief(outcome: PhaseOutcome) -> list[RenderableType]:
-    why = f": {outcome.why}" if outcome.why else "" if outcome.done else ": not at its end"
+    tried = any(rung.state != "open" for rung in outcome.rungs)
+    why = (
+        f": {outcome.why}"
+        if outcome.why
+        else ""
+        if outcome.done
+        else ": not at its end"
+        if tried
+        else ": not reached yet"
+    )
     return [Text(harmless(f"phase {outcome.phase.number}: {outcome.phase.name}{why}", 1000))]
 
 

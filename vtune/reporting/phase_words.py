@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vtune.analysis.another_batch import another_batch
 from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.effects import Scalar
@@ -136,23 +137,11 @@ def why_unmeasured(outcome: OptionOutcome) -> str:
 
 
 def batch_text(record: TrialRecord, baseline: TrialRecord | None) -> str | None:
-    """In one line what `another_training` says in full."""
-    now, then = record.measurement, baseline.measurement if baseline is not None else None
-    if (
-        then is None
-        or not now.effective_batch
-        or not then.effective_batch
-        or now.effective_batch == then.effective_batch
-    ):
+    """In one line what a report says of the chosen one in full."""
+    found = another_batch(record, baseline)
+    if found is None:
         return None
-    factor = now.effective_batch / then.effective_batch
-    samples, before = now.samples_per_epoch, then.samples_per_epoch
-    bounded = now.epoch_bound_by == "iterations" and samples and before and samples != before
-    return (
-        f"effective batch {now.effective_batch} instead of {then.effective_batch}: learning rate ×{factor:.3g} (SGD,"
-        f" linear) or ×{factor**0.5:.3g} (Adam, square root), as rules of thumb"
-        + (f"; {samples} samples an epoch instead of {before}" if bounded else "")
-    )
+    return "; ".join(part for part in (f"{found.text}: {found.learning_rate}", found.epochs) if part)
 
 
 def predicted_text(predicted: Prediction) -> str:
@@ -233,10 +222,10 @@ def stopped_text(report: StudyReport) -> str | None:
     return phases.stopped.removesuffix(ends[0]) if ends else phases.stopped
 
 
-def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int]) -> float:
+def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int], *, scout_s: float = 0.0) -> float:
     """The time of all trials that a walk rests on, also of those that another command had run before; and of its own
     that were interrupted."""
-    return sum(record.seconds for record in records if record.trial in trials or _was_interrupted(record))
+    return scout_s + sum(record.seconds for record in records if record.trial in trials or _was_interrupted(record))
 
 
 def _was_interrupted(record: TrialRecord) -> bool:
@@ -250,12 +239,13 @@ def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
     return spent_s / (gain.value - 1) if gain is not None and gain.shown_faster and gain.value > 1 else None
 
 
-def cost_text(spent_s: float, trials: Sequence[int], choice: Choice) -> str:
+def cost_text(spent_s: float, trials: Sequence[int], choice: Choice, *, scouted: bool = False) -> str:
     if not trials:
         return f"no trial was finished in {seconds(spent_s)}" if spent_s else "no trial was finished"
     back = pays_back_after_s(spent_s, choice)
     paid = f"; pays back after {seconds(back)} of the tuned run" if back is not None else ""
-    return f"{len(trials)} {'trial' if len(trials) == 1 else 'trials'} took {seconds(spent_s)}{paid}"
+    scout = " and a scout run" if scouted else ""
+    return f"{len(trials)} {'trial' if len(trials) == 1 else 'trials'}{scout} took {seconds(spent_s)}{paid}"
 
 
 def launches_left(walk: Walk, *, confirm: bool) -> tuple[int, int]:

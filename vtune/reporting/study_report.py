@@ -45,6 +45,8 @@ class StudyReport:
     journal_notes: tuple[str, ...] = ()
     # How far along a plan of phases it is; None where none was walked.
     phases: PhasesOfStudy | None = None
+    # What the scout run of a walk's trial took, which is no trial itself.
+    scout_s: float = 0.0
 
     @property
     def compared(self) -> tuple[TrialRecord, ...]:
@@ -95,6 +97,7 @@ def read_study_report(
         what_if=_what_if(limits, own),
         journal_notes=tuple(_journal_notes(text)),
         phases=phases,
+        scout_s=_scout_s(paths, phases),
     )
 
 
@@ -179,6 +182,15 @@ def _config(experiment: Experiment | None, paths: StudyPaths) -> Path | None:
         ):
             return path
     return None
+
+
+def _scout_s(paths: StudyPaths, phases: PhasesOfStudy | None) -> float:
+    try:
+        number = json.loads(paths.scout.spec.read_text(encoding="utf-8"))["trial"]
+        took = float(json.loads(paths.scout.outcome.read_text(encoding="utf-8"))["seconds"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0.0
+    return took if phases is not None and number in phases.trials else 0.0
 
 
 def _loader_at(experiment: Experiment | None, paths: StudyPaths) -> str | None:

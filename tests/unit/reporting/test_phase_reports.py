@@ -53,7 +53,7 @@ def test_each_phase_is_ticked_off_in_words() -> None:
     assert "what the phases missed by the model, workers=6 batch_size=2" in text
     assert "measure what the phases missed by the model: vtune probe --study demo --set workers=6 --set" in text
     assert "6 trials took 205 s; pays back after" in text
-    assert "learning rate ×2 (SGD, linear) or ×1.41 (Adam, square root)" in text
+    assert "learning rate: ×2 for SGD (linear), ×1.41 for Adam (square root)" in text
 
 
 def test_a_walk_that_is_not_at_its_end_says_so_and_what_is_to_come() -> None:

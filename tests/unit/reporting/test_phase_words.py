@@ -54,8 +54,8 @@ def test_steps_that_are_skipped_for_one_reason_share_a_line() -> None:
 
 def test_a_batch_that_is_rolled_back_says_what_it_would_have_meant() -> None:
     line, _ = rung_lines(climbed()[1].rungs, SEEN)
-    assert "effective batch 2 instead of 1: learning rate ×2 (SGD, linear) or ×1.41 (Adam, square root)" in line.told
-    assert "8000 samples an epoch instead of 4000" in line.told
+    assert "effective batch 2 instead of 1: rules of thumb for the learning rate: ×2 for SGD (linear)" in line.told
+    assert "an epoch sees 8000 samples instead of 4000" in line.told
     assert batch_text(a_trial(2, 20.0, batch=1), BASELINE) is None
     assert batch_text(a_trial(2, 20.0, measured={"effective_batch": None}), BASELINE) is None
 
@@ -133,3 +133,9 @@ def test_a_walk_that_was_interrupted_in_its_first_trial_still_took_its_time() ->
     stopped = replace(a_trial(1, None, status=TrialStatus.INTERRUPTED, origin="phase:0:baseline"), seconds=20.0)
     assert tuning_s([stopped], ()) == pytest.approx(20.0)
     assert cost_text(20.0, (), choose([stopped])) == "no trial was finished in 20 s"
+
+
+def test_a_scout_run_is_a_part_of_what_the_tuning_took() -> None:
+    choice = choose(RECORDS)
+    assert tuning_s(RECORDS, (1, 2, 3), scout_s=12.0) == pytest.approx(3 * 34.1 + 12.0)
+    assert "3 trials and a scout run took 114 s" in cost_text(114.3, (1, 2, 3), choice, scouted=True)

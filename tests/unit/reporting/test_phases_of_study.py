@@ -99,3 +99,14 @@ def test_a_trial_of_another_command_is_shown_and_not_compared(tmp_path: Path) ->
     assert report.choice.best.trial == 3 and [record.trial for record in report.compared] == [1, 2, 3, 4]
     lost = next(one for one in report.choice.lost if one.trial == 5)
     assert lost.reason == "other_training" and len(report.records) == 5
+
+
+def test_a_report_knows_how_long_the_scout_run_of_its_walk_took(tmp_path: Path) -> None:
+    paths = write_study(tmp_path, *RECORDS)
+    paths.scout.root.mkdir()
+    paths.scout.spec.write_text('{"trial": 2}')
+    paths.scout.outcome.write_text('{"seconds": 12.5}')
+    write_phases(paths.phases, phases_of(an_end(), PLAN, limits=LIMITS))
+    assert read_study_report(paths).scout_s == pytest.approx(12.5)
+    paths.scout.spec.write_text('{"trial": 40}')
+    assert read_study_report(paths).scout_s == 0.0

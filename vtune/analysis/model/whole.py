@@ -72,7 +72,9 @@ class WholeRun:
     def _beyond(self, rows: Sequence[Row]) -> tuple[float, float]:
         """Of an epoch, what neither its batches nor its workers take: validation, checkpoints. And the steps of the
         longest epoch whose end was seen: in a trial of less than one epoch it is in no rate, measured or predicted."""
-        seen, steps = [], [0.0]
+        seen: list[float] = []
+        alone: list[float] = []
+        steps = [0.0]
         for row in rows:
             measured = row.record.measurement
             samples, rate = measured.samples_per_epoch, measured.samples_per_s
@@ -80,13 +82,17 @@ class WholeRun:
                 continue
             steps.append(samples / (row.setup.batch * row.setup.accumulate * self._ranks))
             if measured.epoch_restart_s is not None and not measured.restarts_in_rate:
-                seen.append(measured.epoch_restart_s - _workers_s(row))
+                between_s = measured.between_epochs_s
+                seen.append(measured.epoch_restart_s - _workers_s(row) if between_s is None else between_s)
             else:
                 workers, own_s = row.setup.workers, row.own_s + row.delivery_s
                 batch_s = max(own_s, (row.load_s + row.dispatch_s) / workers) if workers else row.load_s + own_s
                 batches = samples / (row.setup.batch * self._ranks)
                 seen.append(samples / rate - batches * batch_s - _workers_s(row))
-        return (max(0.0, median(seen)), max(steps)) if seen else (0.0, 0.0)
+            if row.setup.persistent or not row.setup.workers:
+                alone.append(seen[-1])
+        # Where workers stay nothing of it can be theirs; one that comes late to its first batch is not told from it.
+        return (max(0.0, median(alone or seen)), max(steps)) if seen else (0.0, 0.0)
 
     def _once_s(self, row: Row) -> float | None:
         measured = row.record.measurement
@@ -100,9 +106,9 @@ class WholeRun:
 def _starts(rows: Sequence[Row]) -> tuple[float, float]:
     """Seconds until a worker begins with its first batch, and by which part of them each further one comes later."""
     seen = [
-        (row.setup.workers, max(0.01, row.record.measurement.first_batch_s - row.load_s))
+        (row.setup.workers, max(0.01, start_s))
         for row in rows
-        if row.setup.workers and row.record.measurement.first_batch_s is not None
+        if row.setup.workers and (start_s := _start_s(row)) is not None
     ]
     if not seen:
         return 0.0, 0.0
@@ -115,6 +121,16 @@ def _starts(rows: Sequence[Row]) -> tuple[float, float]:
     total = sum(weights) or 1.0
     starts, parts = (sum(w * one[at] for w, one in zip(weights, values, strict=True)) / total for at in (0, 1))
     return starts, parts
+
+
+def _start_s(row: Row) -> float | None:
+    """By the beginning of an epoch, where one was seen: workers that come one after the other hold up more than their
+    first batch. Else by the first batch of the trial."""
+    measured = row.record.measurement
+    if not row.setup.persistent and measured.epoch_restart_s is not None and measured.between_epochs_s is not None:
+        gained_s = (row.setup.workers + 1) / 2 * max(0.0, row.load_s / row.setup.workers - row.own_s)
+        return measured.epoch_restart_s - measured.between_epochs_s + gained_s - row.load_s
+    return None if measured.first_batch_s is None else measured.first_batch_s - row.load_s
 
 
 def _less_last_round(first_s: Floats, load_s: Floats, own_s: Floats, workers: Floats) -> Floats:
