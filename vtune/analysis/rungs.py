@@ -37,7 +37,7 @@ class Judged:
     kept: bool
     # One sentence with the numbers.
     why: str
-    # Over what had won before it, with the interval of 99 % that decides; None where one of the two has no rate that
+    # Over what had won before it, with the interval that decides; None where one of the two has no rate that
     # lasts.
     ratio: Ratio | None = None
     # It has no room: nothing that takes more is worth a trial.
@@ -54,9 +54,11 @@ def judge_rung(
     limits: Limits,
     ram_total_bytes: int | None,
     cores: float | None,
+    of_few: bool = False,
 ) -> Judged:
     """`before` is the trial that stands for what had won so far; what it lacks is not held against the rung. A plan
-    compares many times: two launches are told apart by an interval of 99 %, as wherever nobody counts how often."""
+    compares many times: two launches are told apart by an interval of 99 %, as wherever nobody counts how often; of the
+    few rungs that a model has chosen (`of_few`) by one of 95 %, and the choice at the end judges them all again."""
     missing = criteria_unmeasured(rung, success)
     failed = _ruled_out(rung, limits, ram_total_bytes)
     if failed is not None:
@@ -67,7 +69,8 @@ def judge_rung(
         regimes = f"read its data {rung.measurement.cache}, trial {before.trial} {before.measurement.cache}"
         return Judged(kept=False, why=f"it {regimes}: not comparable", not_judged=missing)
     ranked_by = metric_of((rung, before))
-    ratio = ratio_of(launched_rate(rung, ranked_by, cores), launched_rate(before, ranked_by, cores), widen=Z99 / Z95)
+    widen = 1.0 if of_few else Z99 / Z95
+    ratio = ratio_of(launched_rate(rung, ranked_by, cores), launched_rate(before, ranked_by, cores), widen=widen)
     said = f"{times(ratio.value, ratio.ci95)} of trial {before.trial}"
     if measured_enough(before) and not measured_enough(rung):
         return Judged(kept=False, why=f"{said}, on {steps_text(rung)}", ratio=ratio, not_judged=missing)

@@ -71,6 +71,7 @@ def try_rung(
         limits=course.experiment.limits,
         ram_total_bytes=course.machine.ram_bytes,
         cores=course.machine.cores,
+        of_few=one.phase.by_model,
     )
     # Of a trial that it knew the model promises nothing.
     if rung.trial > latest and _as_promised(judged, promised):
