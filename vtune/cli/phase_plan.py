@@ -29,7 +29,7 @@ def plan_as_text(planned: PlannedPhases, experiment: Experiment) -> str:
         f"study     {planned.folder}",
         f"command   {harmless(' '.join(fill_placeholders(experiment.workload.command, config=None)))}",
         plan_text(asked.plan.name, len(asked.phases), len(asked.plan.phases)).replace(" ", "      ", 1),
-        *(f"  {line}" for line in outlined(asked, experiment)),
+        *(f"  {harmless(line, 1000)}" for line in outlined(asked, experiment)),
         *_known(planned),
         f"window    {window.steps} measured steps{grows}",
         f"limits    {', '.join(named) if named else 'none but what leaves the machine usable'}",
@@ -84,7 +84,8 @@ def _known(planned: PlannedPhases) -> list[str]:
     seen = Measured({record.trial: record for record in planned.records}, walk.baseline, metric_of(own))
     for outcome in walk.phases:
         for line in rung_lines(outcome.rungs, seen):
-            lines.append(f"  phase {outcome.phase.number}: {line.sign} {line.word} {line.turned}: {line.told}")
+            told = f"  phase {outcome.phase.number}: {line.sign} {line.word} {line.turned}: {line.told}"
+            lines.append(harmless(told, 1000))
     best = seen.rate(walk.best.trial) if walk.best is not None else None
     baseline = walk.baseline
     if baseline is not None:

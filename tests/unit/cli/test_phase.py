@@ -143,6 +143,14 @@ def test_the_plan_comes_first_and_a_dry_run_ends_there(here: Path, phase: Phase)
     assert not (here / "results").exists()
 
 
+def test_a_plan_files_words_do_not_move_the_cursor_of_whoever_reads_them(here: Path, phase: Phase) -> None:
+    nasty = PLAN.replace("name: batch", 'name: "b \\e[2J\\u202e"') + '    by_hand: ["\\e[5m look"]\n'
+    (here / "own.yaml").write_text(nasty + 'options: {"A\\nfirst  nothing": {workers: 4}}\n')
+    code, out, _ = phase("--dry-run")
+    assert code == 0 and "look" in out
+    assert not [line for line in out.splitlines() if not line.isprintable() or line.startswith("first  nothing")]
+
+
 def test_a_dry_run_knows_what_the_journal_has_and_expects_by_its_baseline(here: Path, phase: Phase) -> None:
     folder = a_study(here, BASELINE, TWO)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
