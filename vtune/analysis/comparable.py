@@ -66,14 +66,17 @@ FATAL = (
 def died_of(records: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
     """Each completed trial whose settings failed in a later launch, and that launch. What a launch that ended early ran
     with is not always known, so it is told by what was asked. One that failed first and ran afterwards runs."""
-    failed = [record for record in records if record.status in FATAL and record.asked is not None]
-    died: dict[int, TrialRecord] = {}
+    alike: dict[frozenset[tuple[str, str]], list[TrialRecord]] = {}
     for record in records:
-        like = [one for one in records if has_rate(record) and has_rate(one) and one.asked == record.asked]
-        began = min((one.trial for one in like), default=0)
-        there = next((one for one in failed if like and one.asked == record.asked and one.trial > began), None)
-        if there is not None:
-            died[record.trial] = there
+        if record.asked is not None and (has_rate(record) or record.status in FATAL):
+            key = frozenset((name, repr(value)) for name, value in record.asked.items())
+            alike.setdefault(key, []).append(record)
+    died: dict[int, TrialRecord] = {}
+    for group in alike.values():
+        ran = [record.trial for record in group if has_rate(record)]
+        failed = (one for one in group if ran and not has_rate(one) and one.trial > min(ran))
+        if (there := next(failed, None)) is not None:
+            died.update(dict.fromkeys(ran, there))
     return died
 
 

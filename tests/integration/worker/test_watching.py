@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,9 @@ def test_a_plain_training_is_told_completely_and_not_changed(both: Any) -> None:
     unchanged(plain, watched)
     batches = watched.records(DELIVERED)
     assert len(batches) == len(watched.records(STEP)) == len(watched.records(BACKWARD)) == 12
+    # Of the code, its own and nothing that is installed.
+    [told] = watched.facts("modules")
+    assert [Path(file).name for file in told["files"]] == ["plain.py"]
     sizes = [int(line.split()[2]) for line in watched.stdout.splitlines()[:-1]]
     assert [(b.group, b.index, b.n1, b.n2) for b in batches] == [
         (epoch, index, size, size) for epoch, index, size in zip([0] * 6 + [1] * 6, [*range(6)] * 2, sizes, strict=True)

@@ -9,6 +9,7 @@ import sys
 from _vtune_hooks import recorder
 
 INSTALLED = ("site-packages", "dist-packages")
+INTERPRETER = tuple({os.path.dirname(os.path.realpath(os.__file__)) + os.sep, sys.prefix + os.sep})
 # A training with more modules of its own is told by these.
 MOST = 400
 
@@ -28,11 +29,14 @@ def _files() -> list[str]:
     found = set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if type(file) is not str or not file.endswith(".py"):
+        # Resolving a path asks the disk for each of its parts, and most of some thousand modules are installed ones.
+        if type(file) is not str or not file.endswith(".py") or not os.path.isabs(file):
+            continue
+        if file.startswith(INTERPRETER) or _is_installed(file):
             continue
         path = os.path.realpath(file)
         inside = any(path.startswith(root + os.sep) for root in roots)
-        if inside and not path.startswith((here + os.sep, sys.prefix + os.sep)) and not _is_installed(path):
+        if inside and not path.startswith((here + os.sep, *INTERPRETER)) and not _is_installed(path):
             found.add(path)
     return sorted(found)[:MOST]
 
