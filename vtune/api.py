@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
+from vtune.domain.launch import LaunchResult
 from vtune.domain.machine import Machine
-from vtune.domain.phases import Walk
+from vtune.domain.phases import AskedPhases, Walk
 from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
+from vtune.domain.search import Hunt, Space
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
 from vtune.errors import MachineError, UsageError, VtuneError
@@ -29,15 +32,23 @@ from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import check_machine, open_study
 from vtune.knobs.describe import KnobView, describe_all
-from vtune.phases import AskedPhases, PhaseResult, run_phases
+from vtune.knobs.values import ranks_of
+from vtune.launcher.checks import check_nothing_runs, check_room, check_stale
+from vtune.launcher.plan import PlannedLaunch
+from vtune.launcher.run import Notify, run_launch
+from vtune.phases import PhaseResult, run_phases
 from vtune.reporting.comparison import Comparison, check_two, compare_references
-from vtune.reporting.phase_times import Expected, expected
+from vtune.reporting.phase_times import Expected, expected, scout_to_come
 from vtune.reporting.references import Side, find_side, read_again
+from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.study_report import find_report
+from vtune.search import AskedSearch, SearchResult, run_search, space_by
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
+from vtune.strategies.known import last_trial
 from vtune.strategies.left_out import left_out
+from vtune.strategies.phases import Phases
 from vtune.strategies.race import Race
 from vtune.strategies.race_plan import RacePlan, plan_launches, turned
 from vtune.strategies.relaunch import changed_since
@@ -73,13 +84,8 @@ def probe(
 ) -> ProbeResult:
     """One bounded trial of the current settings and what `experiment.settings` changes in them; with `ceiling` a second
     one, fed from memory: how fast with data for free, and how large a batch fits."""
-    check_platform()
-    machine = this_machine(declared_cores=experiment.declared_cores)
-    with open_study(results, experiment.study, machine, wait=wait) as study:
-        sweep_stale(study.paths.trials)
-        write_experiment(experiment, study.paths.experiment)
-        strategy = Once(experiment.settings, already=len(study.journal.read()))
-        tuning = Tuning(study=study, experiment=experiment, engine=LocalEngine(INJECT), machine=machine, notify=notify)
+    with _opened(experiment, results, notify, wait=wait) as tuning:
+        strategy = Once(experiment.settings, already=len(tuning.study.journal.read()))
         record = tune(tuning, strategy)[-1]
         completed = record.status is TrialStatus.COMPLETED
         found, interrupted = None, False
@@ -88,7 +94,9 @@ def probe(
         except KeyboardInterrupt:
             # The ordinary trial is whole and in the journal: it is shown all the same.
             interrupted = True
-    return ProbeResult(study=experiment.study, record=record, ceiling=found, machine=machine, interrupted=interrupted)
+    return ProbeResult(
+        study=experiment.study, record=record, ceiling=found, machine=tuning.machine, interrupted=interrupted
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +119,8 @@ def race(
 ) -> RaceResult:
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
     is gone on with. Raises where a launch ran with other settings than the trial that it was to stand for."""
-    check_platform()
-    machine = this_machine(declared_cores=experiment.declared_cores)
-    strategy = asked if asked.cores is not None else replace(asked, cores=machine.cores)
-    with open_study(results, experiment.study, machine, wait=wait) as study:
-        sweep_stale(study.paths.trials)
-        write_experiment(experiment, study.paths.experiment)
-        tuning = Tuning(study=study, experiment=experiment, engine=LocalEngine(INJECT), machine=machine, notify=notify)
+    with _opened(experiment, results, notify, wait=wait) as tuning:
+        strategy = asked if asked.cores is not None else replace(asked, cores=tuning.machine.cores)
         history = tune(tuning, strategy)
     if (stray := strategy.stray(history)) is not None:
         raise _strayed(*stray)
@@ -210,6 +213,15 @@ class PlannedPhases:
     folder: Path
 
 
+def asked_here(asked: AskedPhases, experiment: Experiment) -> AskedPhases:
+    """As it is walked on this machine."""
+    return _within_cores(asked, experiment, this_machine(declared_cores=experiment.declared_cores))
+
+
+def _within_cores(asked: AskedPhases, experiment: Experiment, machine: Machine) -> AskedPhases:
+    return asked.within(machine.cores_to_plan_for / ranks_of(experiment.workload.command))
+
+
 def phase(
     experiment: Experiment,
     asked: AskedPhases,
@@ -220,17 +232,66 @@ def phase(
 ) -> PhaseResult:
     """The phases of a plan in their order, each winner carried forward and what fails rolled back. What the journal has
     already is not measured again."""
-    check_platform()
-    machine = this_machine(declared_cores=experiment.declared_cores)
-    with open_study(results, experiment.study, machine, wait=wait) as study:
-        sweep_stale(study.paths.trials)
-        write_experiment(experiment, study.paths.experiment)
-        engine = LocalEngine(INJECT)
-        tuning = Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
-        return run_phases(tuning, asked)
+    with _opened(experiment, results, notify, wait=wait) as tuning:
+        return run_phases(tuning, _within_cores(asked, experiment, tuning.machine))
 
 
 def plan_phases(experiment: Experiment, asked: AskedPhases, *, results: Path = Path("results")) -> PlannedPhases:
+    """The same as far as it is known before it begins. Starts and writes nothing."""
+    machine = this_machine(declared_cores=experiment.declared_cores)
+    asked = _within_cores(asked, experiment, machine)
+    paths = StudyPaths(results / experiment.study)
+    check_machine(paths, machine)
+    experiment = heeding(experiment, paths)
+    records = tuple(Journal(paths.journal).read())
+    others = left_out(records, experiment, paths)
+    walk = Phases(asked, experiment, machine, left_out=others, already=last_trial(records)).walk(records)
+    return PlannedPhases(
+        asked=asked,
+        walk=walk,
+        records=records,
+        left_out=others,
+        expected=expected(
+            walk,
+            experiment.window,
+            records,
+            asked.phases,
+            confirm=asked.confirm,
+            scout=scout_to_come(walk, asked.phases, experiment, records),
+        ),
+        folder=paths.root,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSearch:
+    """Before anything is started: what may be turned, how far the journal is, and what is still to come."""
+
+    asked: AskedSearch
+    hunt: Hunt
+    space: Space
+    # Of the study's journal, and those of them that ran another command, config or code.
+    records: tuple[TrialRecord, ...]
+    left_out: frozenset[int]
+    expected: ExpectedSearch
+    folder: Path
+
+
+def search(
+    experiment: Experiment,
+    asked: AskedSearch,
+    *,
+    results: Path = Path("results"),
+    wait: bool = False,
+    notify: Callable[[TuningEvent], None] = lambda event: None,
+) -> SearchResult:
+    """All knobs together, each trial where it is worth most by those before it. What the journal has already is not
+    measured again."""
+    with _opened(experiment, results, notify, wait=wait) as tuning:
+        return run_search(tuning, asked)
+
+
+def plan_search(experiment: Experiment, asked: AskedSearch, *, results: Path = Path("results")) -> PlannedSearch:
     """The same as far as it is known before it begins. Starts and writes nothing."""
     machine = this_machine(declared_cores=experiment.declared_cores)
     paths = StudyPaths(results / experiment.study)
@@ -238,15 +299,52 @@ def plan_phases(experiment: Experiment, asked: AskedPhases, *, results: Path = P
     experiment = heeding(experiment, paths)
     records = tuple(Journal(paths.journal).read())
     others = left_out(records, experiment, paths)
-    walk = asked.strategy(experiment, machine, others).walk(records)
-    return PlannedPhases(
+    hunt = asked.strategy(experiment, machine, others, already=last_trial(records)).hunt(records)
+    space = space_by(hunt, experiment, machine)
+    return PlannedSearch(
         asked=asked,
-        walk=walk,
+        hunt=hunt,
+        space=space,
         records=records,
         left_out=others,
-        expected=expected(walk, experiment.window, records, asked.phases, confirm=asked.confirm),
+        expected=asked.expected(hunt, space, experiment, records),
         folder=paths.root,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCheck:
+    # Why it may not be launched as things are; with `force` only what nobody should do.
+    refusal: VtuneError | None
+    notes: tuple[str, ...] = ()
+
+
+def check_launch(planned: PlannedLaunch, *, force: bool = False) -> LaunchCheck:
+    """Whether it is still what was tuned, and whether there is room. Starts nothing; what an earlier launch left is
+    cleared up."""
+    check_platform()
+    machine = this_machine(declared_cores=planned.experiment.declared_cores)
+    notes: list[str] = []
+    try:
+        left = check_nothing_runs(planned)
+        notes += [] if left is None else [left]
+        for check in (check_stale, check_room):
+            try:
+                check(planned, machine)
+            except VtuneError as error:
+                if not force:
+                    raise
+                notes.append(f"launched all the same: {error.message}")
+    except VtuneError as error:
+        return LaunchCheck(refusal=error, notes=tuple(notes))
+    return LaunchCheck(refusal=None, notes=tuple(notes))
+
+
+def launch(planned: PlannedLaunch, *, notify: Notify = lambda event: None) -> LaunchResult:
+    """The full run that was planned, guarded to its end."""
+    check_platform()
+    machine = this_machine(declared_cores=planned.experiment.declared_cores)
+    return run_launch(planned, machine, LocalEngine(INJECT), notify)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +428,20 @@ def selftest(
             raise MachineError(found.blocked.because, hint=found.blocked.instead)
         survey = found.survey
     return run_selftest(survey, this_machine(gpus=survey.gpus), results=results, inject=INJECT, notify=notify)
+
+
+@contextmanager
+def _opened(
+    experiment: Experiment, results: Path, notify: Callable[[TuningEvent], None], *, wait: bool
+) -> Iterator[Tuning]:
+    """The study for this process alone, with what is asked of it written down."""
+    check_platform()
+    machine = this_machine(declared_cores=experiment.declared_cores)
+    with open_study(results, experiment.study, machine, wait=wait) as study:
+        sweep_stale(study.paths.trials)
+        write_experiment(experiment, study.paths.experiment)
+        engine = LocalEngine(INJECT)
+        yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
 
 
 def check_platform() -> None:

@@ -5,58 +5,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vtune.analysis.comparable import has_rate
 from vtune.analysis.model.missed import missed
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
-from vtune.domain.phases import Missed, Phase, Plan, Walk
-from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent, WalkMoved
+from vtune.domain.phases import AskedPhases, Missed, Plan, Walk
+from vtune.domain.progress import TuningEvent, WalkMoved
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import Proposal, TrialStatus
+from vtune.domain.trial import Proposal
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.ways import current_settings
-from vtune.reporting.phase_words import plan_phases
+from vtune.one_core import on_one_core
 from vtune.reporting.phases_of_study import phases_of, write_phases
 from vtune.reporting.report_files import Written, write_report_files
 from vtune.reporting.study_report import StudyReport, read_study_report
 from vtune.strategies.foresight import fitted
+from vtune.strategies.known import last_trial
 from vtune.strategies.left_out import left_out
 from vtune.strategies.phases import Phases
 from vtune.strategies.reachable import reachable
-from vtune.tuner import Tuning, tune
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedPhases:
-    """What was asked for, beside the experiment."""
-
-    plan: Plan
-    up_to: int | None = None
-    # Past a ladder's documented end, as long as it wins.
-    extend: bool = False
-    # The plan's own sets of settings are measured, not only predicted.
-    options: bool = False
-    # A race against the user's own settings, where single launches leave a doubt.
-    confirm: bool = True
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        return plan_phases(self.plan, self.up_to)
-
-    def strategy(self, experiment: Experiment, machine: Machine, others: frozenset[int]) -> Phases:
-        return Phases(
-            plan=self.plan,
-            experiment=experiment,
-            machine=machine,
-            up_to=self.up_to,
-            extend=self.extend,
-            with_options=self.options,
-            confirm=self.confirm,
-            left_out=others,
-        )
+from vtune.tuner import Tuning, tune_until_stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +43,16 @@ class PhaseResult:
     written: Written
 
 
+@on_one_core()
 def run_phases(tuning: Tuning, asked: AskedPhases) -> PhaseResult:
     """As far as the plan goes, or until it is interrupted; what the journal has already is not measured again."""
     study, machine = tuning.study, tuning.machine
     experiment = heeding(tuning.experiment, study.paths)
     before = study.journal.read()
     others = left_out(before, experiment, study.paths)
-    walking = _Walking(asked.strategy(experiment, machine, others), tuning.notify, study.paths)
-    interrupted = False
-    try:
-        history = tune(replace(tuning, notify=walking.pass_on), walking)
-        interrupted = len(history) > len(before) and history[-1].status is TrialStatus.INTERRUPTED
-    except KeyboardInterrupt:
-        if walking.trial_runs:
-            # The second one: whoever presses it again wants out.
-            raise
-        history, interrupted = study.journal.read(), True
+    strategy = Phases(asked, experiment, machine, left_out=others, already=last_trial(before))
+    walking = _Walking(strategy, tuning.notify, study.paths)
+    history, interrupted = tune_until_stopped(tuning, walking)
     walk = walking.strategy.walk(history)
     tuning.notify(WalkMoved(walk=walk, records=tuple(history)))
     found = what_was_missed(walk, asked, history, experiment, machine)
@@ -130,7 +95,6 @@ class _Walking:
 
     def __init__(self, strategy: Phases, notify: Callable[[TuningEvent], None], paths: StudyPaths) -> None:
         self.strategy = strategy
-        self.trial_runs = False
         self._notify, self._paths = notify, paths
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
@@ -139,23 +103,9 @@ class _Walking:
         self._notify(WalkMoved(walk=walk, records=tuple(history)))
         return walk.proposal
 
-    def pass_on(self, event: TuningEvent) -> None:
-        if isinstance(event, TrialStarted):
-            self.trial_runs = True
-        elif isinstance(event, TrialFinished):
-            self.trial_runs = False
-        self._notify(event)
-
     def keep(self, walk: Walk, found: Missed | None = None) -> None:
-        asked = self.strategy
-        phases = phases_of(
-            walk,
-            asked.plan,
-            up_to=asked.up_to,
-            limits=asked.experiment.limits,
-            missed=found,
-            left_out=asked.left_out,
-        )
+        own = self.strategy
+        phases = phases_of(walk, own.asked, limits=own.experiment.limits, missed=found, left_out=own.left_out)
         # The journal is the memory; this is only shown. Where the disk takes neither, the journal says so.
         with contextlib.suppress(OSError):
             write_phases(self._paths.phases, phases)

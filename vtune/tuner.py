@@ -13,7 +13,6 @@ from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
-from vtune.errors import StorageError
 from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_watch
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
@@ -22,11 +21,16 @@ from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch
 from vtune.execution.written import disk_note, files_below, written_notes
+from vtune.files import refused
 from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
+from vtune.one_core import on_one_core
 from vtune.telemetry.memory import shared_memory
+
+# Of a trial whose scout run failed: its settings were never run with.
+BEFORE_TURNING = "in the run that was to tell which loader feeds its steps, with nothing turned yet"
 
 
 class Strategy(Protocol):
@@ -44,6 +48,7 @@ class Tuning:
     notify: Callable[[TuningEvent], None]
 
 
+@on_one_core()
 def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
     """Returns the whole history, the new records last."""
     history = tuning.study.journal.read()
@@ -59,15 +64,32 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
             return history
 
 
+def tune_until_stopped(tuning: Tuning, strategy: Strategy) -> tuple[list[TrialRecord], bool]:
+    """And whether it was interrupted: within a trial, which is then kept as such, or between two. The second interrupt
+    of a trial passes: whoever presses it again wants out."""
+    before, runs = len(tuning.study.journal.read()), False
+
+    def pass_on(event: TuningEvent) -> None:
+        nonlocal runs
+        if isinstance(event, TrialStarted | TrialFinished):
+            runs = isinstance(event, TrialStarted)
+        tuning.notify(event)
+
+    try:
+        history = tune(replace(tuning, notify=pass_on), strategy)
+    except KeyboardInterrupt:
+        if runs:
+            raise
+        return tuning.study.journal.read(), True
+    return history, len(history) > before and history[-1].status is TrialStatus.INTERRUPTED
+
+
 def _keep(tuning: Tuning, record: TrialRecord) -> None:
     try:
         tuning.study.journal.append(record)
     except OSError as error:
-        raise StorageError(
-            f"the trial was measured, but {tuning.study.paths.journal} cannot be written: {error.strerror}",
-            hint="make room there, or choose another place with --results DIR",
-            record=record,
-        ) from error
+        what = f"the trial was measured, but {tuning.study.paths.journal} cannot be written"
+        raise refused(error, what, record=record) from error
 
 
 def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecord] = ()) -> TrialRecord:
@@ -94,7 +116,8 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
     learnt = learn_loader(tuning.experiment, study.paths, proposal, number, tuning.engine, watch, tuning.notify)
     if isinstance(learnt, ScoutFailed):
         folder = keep_as_trial(study.paths, number)
-        return read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
+        record = read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
+        return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}")
     return _run(tuning, proposal, history, train_loader=learnt.key)
 
 
@@ -153,6 +176,7 @@ def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
         batch_factor=batch_factor(proposal.settings, experiment),
         ram_limit_bytes=ram.resolve(tuning.machine.ram_bytes) if ram is not None else None,
         vram_limit=experiment.limits.vram,
+        cores=tuning.machine.cores,
     )
 
 

@@ -220,10 +220,30 @@ def install(
         raise RuntimeError(f"the emulated accelerator is for machines without one, and {real} is here")
     device = Emulated(total_bytes, name=name, context_bytes=context_bytes)
     vars(torch)[NAME] = module_of(device, without)
-    torch.accelerator.current_accelerator = lambda check_available=False: SimpleNamespace(type=NAME, index=None)  # type: ignore[assignment, return-value]
+    # torch's own functions know real kinds of devices only: a loader that pins asks all of these.
+    vars(torch.accelerator).update(
+        current_accelerator=lambda check_available=False: SimpleNamespace(type=NAME, index=None),
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        current_device_index=lambda: 0,
+        set_device_index=lambda index: None,
+    )
+    tensor: Any = torch.Tensor
+    tensor.pin_memory, tensor.is_pinned = _pinned, _is_pinned
     if path := os.environ.get("FAKE_NVML_STATE"):
         threading.Thread(target=_drive_nvml, args=(device, path), daemon=True).start()
     return device
+
+
+def _pinned(tensor: Any, device: object = None) -> Any:
+    """A copy, as it costs one; no page of it is locked."""
+    copy = tensor.clone()
+    copy.is_emulated_pinned = True
+    return copy
+
+
+def _is_pinned(tensor: Any, device: object = None) -> bool:
+    return getattr(tensor, "is_emulated_pinned", False)
 
 
 def real_accelerator() -> str | None:

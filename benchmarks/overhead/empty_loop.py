@@ -2,7 +2,8 @@
 
     python benchmarks/overhead/empty_loop.py [--emulated-device]
 
-Each process times its own steps, after a warm-up. A pair is one plain and one watched process, in random order.
+Each process times its own steps, after a warm-up. A round is one plain process, one watched as in a trial and one as
+in a full run, in random order.
 """
 
 from __future__ import annotations
@@ -43,20 +44,27 @@ print((time.perf_counter() - begun) / {STEPS} * 1e6)
 OPENED = "from emulated import accelerator; accelerator.install().allocate(1)"
 
 
-def microseconds_a_step(watched: bool, opened: str) -> float:
+# How a process is watched, and the file in which that leaves its traces.
+PLAIN, TRIAL, LAUNCH = "plain", "trial", "launch"
+TRACES = {TRIAL: "steps-*.bin", LAUNCH: "counts-*.bin"}
+
+
+def microseconds_a_step(watched: str, opened: str) -> float:
     with tempfile.TemporaryDirectory(prefix="vt-") as folder:
         path = [str(ROOT / "benchmarks")]
         env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path[0]}
-        if watched:
+        if watched != PLAIN:
             Path(folder, "spec.json").write_text(json.dumps({"effects": []}))
             env |= {
                 "VTUNE_TRIAL": folder,
                 "VTUNE_TOKEN": "overhead",
                 "PYTHONPATH": os.pathsep.join([str(INJECT), *path]),
             }
+        if watched == LAUNCH:
+            env["VTUNE_LAUNCH"] = "1"
         training = TRAINING.replace("{opened}", opened)
         done = subprocess.run([sys.executable, "-c", training], env=env, check=True, capture_output=True, text=True)
-        if watched and not list(Path(folder).glob("steps-*.bin")):
+        if watched != PLAIN and not list(Path(folder).glob(TRACES[watched])):
             raise SystemExit("nothing was recorded: this run measured nothing")
         return float(done.stdout)
 
@@ -70,24 +78,19 @@ def main() -> None:
     options = parser.parse_args()
     pairs, opened = options.pairs, OPENED if options.emulated_device else ""
     dice = random.Random(0)
-    differences, plain = [], []
+    plain: list[float] = []
+    differences: dict[str, list[float]] = {TRIAL: [], LAUNCH: []}
     for _ in range(pairs):
-        times = {}
-        for watched in dice.sample([True, False], 2):
-            times[watched] = microseconds_a_step(watched, opened)
-        plain.append(times[False])
-        differences.append(times[True] - times[False])
-    low, high = bootstrap_median(differences, dice)
-    print(
-        json.dumps(
-            {
-                "pairs": pairs,
-                "plain_us_a_step": round(statistics.median(plain), 1),
-                "added_us_a_step": round(statistics.median(differences), 1),
-                "added_us_a_step_ci95": [round(low, 1), round(high, 1)],
-            }
-        )
-    )
+        times = {watched: microseconds_a_step(watched, opened) for watched in dice.sample([PLAIN, TRIAL, LAUNCH], 3)}
+        plain.append(times[PLAIN])
+        for watched, added in differences.items():
+            added.append(times[watched] - times[PLAIN])
+    said: dict[str, object] = {"pairs": pairs, "plain_us_a_step": round(statistics.median(plain), 1)}
+    for watched, prefix in ((TRIAL, ""), (LAUNCH, "launch_")):
+        low, high = bootstrap_median(differences[watched], dice)
+        said[f"{prefix}added_us_a_step"] = round(statistics.median(differences[watched]), 1)
+        said[f"{prefix}added_us_a_step_ci95"] = [round(low, 1), round(high, 1)]
+    print(json.dumps(said))
 
 
 def bootstrap_median(values: list[float], dice: random.Random) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from typing import Any
 from vtune.config.plan_file import bundled_plans, load_plan
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Window, Workload
-from vtune.domain.phases import Walk
+from vtune.domain.phases import AskedPhases, Walk
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surface import Surface
 from vtune.execution.engines.simulated.surfaces import SURFACES, misspecified
@@ -85,7 +85,7 @@ def experiment_of(surface: Surface) -> Experiment:
 def walked(surface: Surface, plan: str) -> tuple[Walk, int, int]:
     """And the launches that it took: those of the phases, and those of the race."""
     experiment, machine = experiment_of(surface), machine_of(surface)
-    phases = Phases(load_plan(plan), experiment, machine)
+    phases = Phases(AskedPhases(plan=load_plan(plan)), experiment, machine)
     with tempfile.TemporaryDirectory() as scratch, open_study(Path(scratch), surface.name, machine) as study:
         tuning = Tuning(
             study=study,

@@ -1,9 +1,11 @@
-"""What `vtune phase` chooses: out of the same space as the peers, from the author's own settings, by real trials."""
+"""What `vtune phase` and `vtune search` choose: from the peers' space and the author's own settings, by real trials."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,7 +16,9 @@ from truth import Place, training_flags
 
 ROOT = HERE.parents[1]
 # Not the peers' 75 seconds: vtune launches the very training, and launches the winner again. What it took is told.
-CAP_S = 420.0
+CAP_S, SEARCH_CAP_S = 420.0, 600.0
+# As the peers' script.
+TRIALS = 20
 # The bundled plan's order, of the knobs that this trap has; workers once more, for another batch asks for others.
 ORDER = ("batch_size", "workers", "prefetch_factor", "persistent_workers")
 
@@ -25,12 +29,16 @@ def plan_of(trap: Trap) -> dict[str, Any]:
     return {"phases": [{"by_model": knob} for knob in (*free, *again)]}
 
 
-def experiment_of(trap: Trap, place: Place) -> dict[str, Any]:
+def experiment_of(trap: Trap, place: Place, study: str) -> dict[str, Any]:
     own = settled(trap, trap.baseline)
     vtune: dict[str, Any] = {
         "command": [sys.executable, str(trap.script), *training_flags(trap, own, place)],
-        "study": f"phase-{trap.name}",
-        "knobs": {knob: {"values": list(trap.space.get(knob, (own[knob],)))} for knob in ORDER},
+        "study": f"{study}-{trap.name}",
+        "knobs": {
+            **{knob: {"values": list(trap.space.get(knob, (own[knob],)))} for knob in ORDER},
+            # No peer is asked about it.
+            "pin_memory": {"values": [False]},
+        },
     }
     if trap.ram_limit_bytes:
         vtune["limits"] = {"ram": f"{trap.ram_limit_bytes // MIB}MiB"}
@@ -39,20 +47,34 @@ def experiment_of(trap: Trap, place: Place) -> dict[str, Any]:
 
 def phase(trap: Trap, place: Place) -> dict[str, Any]:
     """A row as the peers' ones."""
-    scratch = place.scratch / "phase"
-    scratch.mkdir(exist_ok=True)
-    plan, experiment = scratch / "plan.yaml", scratch / "experiment.yaml"
+    plan = _folder(place, "phase") / "plan.yaml"
     plan.write_text(yaml.safe_dump(plan_of(trap)), encoding="utf-8")
-    experiment.write_text(yaml.safe_dump(experiment_of(trap, place)), encoding="utf-8")
+    return _asked(trap, place, "phase", ["--plan", str(plan)], cap_s=CAP_S)
+
+
+def search(trap: Trap, place: Place) -> dict[str, Any]:
+    return _asked(trap, place, "search", ["--trials", str(2 if place.quick else TRIALS)], cap_s=SEARCH_CAP_S)
+
+
+def _folder(place: Place, command: str) -> Path:
+    folder = place.scratch / command
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _asked(trap: Trap, place: Place, command: str, words: Sequence[str], *, cap_s: float) -> dict[str, Any]:
+    scratch = _folder(place, command)
+    experiment = scratch / "experiment.yaml"
+    experiment.write_text(yaml.safe_dump(experiment_of(trap, place, command)), encoding="utf-8")
     if trap.has_files:
         forget_files(place.data)
-    words = ["--config", str(experiment), "--plan", str(plan), "--json", "--quiet", "--results", str(scratch)]
+    words = ["--config", str(experiment), *words, "--json", "--quiet", "--results", str(scratch)]
     with neighbour(trap.has_neighbour):
         ended = run_child(
-            [sys.executable, "-m", "vtune", "phase", *words],
-            cap_s=CAP_S + INTERRUPT_S, cwd=scratch, env={"PYTHONPATH": str(ROOT)}, shm_bytes=trap.shm_bytes,
+            [sys.executable, "-m", "vtune", command, *words],
+            cap_s=cap_s + INTERRUPT_S, cwd=scratch, env={"PYTHONPATH": str(ROOT)}, shm_bytes=trap.shm_bytes,
         )  # fmt: skip
-    row: dict[str, Any] = {"tuner": "vtune phase", "seconds": ended.seconds, "choice": None, "claimed": None}
+    row: dict[str, Any] = {"tuner": f"vtune {command}", "seconds": ended.seconds, "choice": None, "claimed": None}
     try:
         told = json.loads(ended.stdout)
         best, trials = told.get("best"), told["trials"]

@@ -39,8 +39,9 @@ from truth import Place, whole_run
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from dated import commit, into_readme, machine
 
-VTUNE, VTUNE_PHASE = "vtune", "vtune phase"
-OWN = (VTUNE, VTUNE_PHASE)
+VTUNE = "vtune"
+CHOOSING = {"vtune phase": choosing.phase, "vtune search": choosing.search}
+OWN = (VTUNE, *CHOOSING)
 
 
 def main() -> int:
@@ -120,16 +121,17 @@ def play(trap: Trap, tuners: list[str], python: Path, out: Path, *, quick: bool,
             kept.save()
             for which, row in probes.items():
                 say(trap.name, f"vtune, {which}: {row.get('failed') or row.get('verdict') or row.get('detail')}")
-        if VTUNE_PHASE in tuners and (again or VTUNE_PHASE not in kept.data["tuners"]):
-            row = kept.timed(partial(choosing.phase, trap, place))
-            kept.data["tuners"][VTUNE_PHASE] = row
-            kept.save()
-            say(trap.name, f"{VTUNE_PHASE}: {row.get('failed') or row['key']} after {row.get('trials')} trials")
+        for name, choose in CHOOSING.items():
+            if name in tuners and (again or name not in kept.data["tuners"]):
+                row = kept.timed(partial(choose, trap, place))
+                kept.data["tuners"][name] = row
+                kept.save()
+                say(trap.name, f"{name}: {row.get('failed') or row['key']} after {row.get('trials')} trials")
         _choices_truth(trap, place, kept)
     # A peer that finds nothing in time has answered; that vtune gives no answer is a failure of this harness's own.
     rows = [
         *(kept.data["tuners"].get(VTUNE) or {}).get("probes", {}).values(),
-        kept.data["tuners"].get(VTUNE_PHASE, {}),
+        *(kept.data["tuners"].get(name, {}) for name in CHOOSING),
     ]
     return not any("failed" in row for row in rows)
 

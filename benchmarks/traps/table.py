@@ -17,6 +17,7 @@ from truth import truths_of
 OF_ALL = (
     *((tuner.name, tuner.words) for tuner in TUNERS),
     ("vtune phase", "`vtune phase`, of each knob in turn the two values that its model likes best, by real trials"),
+    ("vtune search", "`vtune search --trials 20`, all knobs together, by real trials"),
 )  # fmt: skip
 BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of the figures -->"
 

@@ -24,6 +24,8 @@ OWN: Mapping[str, Scalar] = {
     "workers": 1, "prefetch_factor": 2, "persistent_workers": False, "pin_memory": False, "batch_size": 1,
     "accumulate_steps": 1,
 }  # fmt: skip
+# Of what a leader has at least: a trial that is slower ends early.
+SURELY_BELOW = 0.8
 OF_MODEL = ("filters", "compile")
 KEYS = {"batch_size": "train_batch_size"}
 # A rate, how it failed, or a rate with what else was measured.
@@ -59,6 +61,9 @@ def launched(
     record = replace(
         record, origin=proposal.origin, reason=proposal.reason, race=proposal.race, predicted=proposal.predicted
     )
+    beat, rate = proposal.beat, record.measurement.samples_per_s
+    if beat is not None and rate is not None and rate < SURELY_BELOW * beat.at_least:
+        record = replace(record, beaten=beat, detail="ended early")
     # As it is read again: through the journal.
     return record_from_json(json.loads(json.dumps(record_to_json(record))))
 

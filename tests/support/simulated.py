@@ -54,7 +54,7 @@ class SimulatedStudy:
         spec = TrialSpec(
             trial=trial, origin=proposal.origin, reason=proposal.reason, settings=dict(proposal.settings), effects=(),
             command=("python", "train.py"), cwd=".", env={}, token="t", race=proposal.race,
-            predicted=proposal.predicted,
+            predicted=proposal.predicted, beat=proposal.beat,
         )  # fmt: skip
         limits, experiment = self.experiment.limits, self.experiment
         watch = Watch(
@@ -63,6 +63,7 @@ class SimulatedStudy:
             batch_factor=batch_factor(proposal.settings, experiment),
             ram_limit_bytes=limits.ram.resolve(self.machine.ram_bytes) if limits.ram else None,
             vram_limit=limits.vram,
+            cores=self.machine.cores,
             earlier=tuple(history),
         )
         outcome = self.engine.run(spec, folder, watch, lambda event: None)

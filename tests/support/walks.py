@@ -6,7 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from support.studies import a_failure, a_trial
-from vtune.domain.phases import Missed, Option, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Plan, Times, Walk
+from vtune.domain.phases import (
+    AskedPhases,
+    Missed,
+    Option,
+    OptionOutcome,
+    Phase,
+    PhaseOutcome,
+    PhaseRung,
+    Plan,
+    Times,
+    Walk,
+)
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
@@ -22,6 +33,7 @@ BATCH = Phase(
 PREFETCH = Phase(number=3, name="prefetch", knob="prefetch_factor", rungs=({"prefetch_factor": 2},))
 OPTION = Option(name="A", settings={"workers": 4, "batch_size": Times(factor=2.0)})
 PLAN = Plan(name="ladder", about="one knob after the other", phases=(WORKERS, BATCH, PREFETCH), options=(OPTION,))
+ASKED = AskedPhases(plan=PLAN)
 PREDICTED = Prediction(samples_per_s=41.0, samples_per_s_ci95=(36.0, 45.0), ram_bytes=3 * 2**30)
 
 BASELINE = a_trial(1, 10.0, batch=1)

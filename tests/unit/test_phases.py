@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from support.simulated import simulated_experiment
+from support.studies import a_failure
 from support.walks import PLAN, PREFETCH, WORKERS
 from vtune.config.experiment_file import write_experiment
 from vtune.domain.experiment import Experiment, Limit
-from vtune.domain.phases import Option, Plan, Walk
+from vtune.domain.phases import AskedPhases, Option, Plan, Walk
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, WalkMoved
 from vtune.domain.trial import TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
-from vtune.phases import AskedPhases, PhaseResult, run_phases
+from vtune.phases import PhaseResult, run_phases
 from vtune.reporting.phases_of_study import read_phases
 from vtune.reporting.report_json import report_to_json
 from vtune.reporting.study_report import read_study_report
@@ -113,10 +114,24 @@ def test_an_interrupt_ends_the_trial_keeps_all_and_goes_on_to_the_same_end(
     stopped = walked(tmp_path / "a", experiment, stop_at(TrialProgress, 8))
     assert stopped.interrupted and stopped.report.records[-1].status is TrialStatus.INTERRUPTED
     assert stopped.walk.stage != "done" and stopped.report.phases is not None
+    steps = [rung for phase in report_to_json(stopped.report)["phases"] for rung in phase["rungs"]]
+    cut = [rung["state"] for rung in steps if rung["trial"] == stopped.report.records[-1].trial]
+    assert cut == ["interrupted"]
+    assert "interrupted" in (tmp_path / "a" / "s" / "report.md").read_text().partition("## Phases")[2]
     assert (tmp_path / "a" / "s" / "report.md").exists()
     resumed, whole = walked(tmp_path / "a", experiment), walked(tmp_path / "b", experiment)
     assert not resumed.interrupted
     assert (resumed.walk.stage, resumed.walk.settings) == ("done", whole.walk.settings)
+
+
+def test_a_baseline_that_crashed_is_run_again_by_the_next_call(tmp_path: Path, experiment: Experiment) -> None:
+    with opened(tmp_path, experiment) as tuning:
+        number = tuning.study.next_trial()
+        tuning.study.new_trial_folder(number)
+        tuning.study.journal.append(a_failure(number, TrialStatus.CRASHED, asked={}))
+    result = walked(tmp_path, experiment, up_to=1)
+    assert result.walk.stage == "done" and result.walk.stopped is None
+    assert result.walk.baseline is not None and result.walk.baseline.trial == 2
 
 
 def test_an_interrupt_between_two_trials_loses_nothing(tmp_path: Path, experiment: Experiment) -> None:

@@ -9,7 +9,7 @@ from vtune.analysis.comparable import (
     Settings,
     burden,
     by_settings,
-    died_of,
+    full_run,
     has_rate,
     launched_rate,
     lived_longer,
@@ -21,12 +21,15 @@ from vtune.analysis.comparable import (
     turned_nothing,
 )
 from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
-from vtune.analysis.fit import excess_of, out_of_room, unjudged
+from vtune.analysis.feasible import ruled_out_by, still_compared
+from vtune.analysis.fit import unjudged
 from vtune.analysis.laps import met_in_race
 from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
-from vtune.domain.choice import Choice, Excess, RankedBy, Ratio
+from vtune.analysis.rungs import OUT_OF_MEMORY
+from vtune.analysis.tail_of_all import told_by_all, told_lines
+from vtune.domain.choice import Choice, RankedBy, Ratio
 from vtune.domain.experiment import Limits
 from vtune.domain.record import TrialRecord
 
@@ -40,17 +43,20 @@ def choose(
 ) -> Choice:
     """`ram_total_bytes` and `cores` are those of the machine that the records are from."""
     limits = limits or Limits()
-    measured = [record for record in records if has_rate(record)]
-    over = _over(measured, limits, ram_total_bytes)
-    lasting = [record for record in measured if not record.measurement.fed_from_stock]
-    cramped = {r.trial for r in measured if out_of_room(r.measurement)}
-    # Not the user's own: that it may fail is no reason to take it away, and theirs to know.
-    died = {trial: there for trial, there in died_of(records).items() if there.asked}
-    ruled_out = {*over, *cramped, *died}
+    # Of full runs only that their settings ran out of memory.
+    telling = [one for one in records if not full_run(one) or one.status in OUT_OF_MEMORY]
+    measured = [record for record in telling if has_rate(record)]
+    out = ruled_out_by(telling, limits, ram_total_bytes)
+    # What was ended early was only ever compared with one leader: as long as that leads, it stands for nothing.
+    compared_with = still_compared(telling, limits, ram_total_bytes)
+    beaten = frozenset(r.trial for r in measured if r.beaten is not None and r.trial not in compared_with)
+    lasting = [r for r in measured if not r.measurement.fed_from_stock and r.trial not in beaten]
+    ruled_out = out.trials
     feasible = [record for record in lasting if record.trial not in ruled_out]
     solid = [record for record in feasible if measured_enough(record)] or feasible
     ranked_by = metric_of(measured)
-    rates = {record.trial: launched_rate(record, ranked_by, cores) for record in measured}
+    again = told_by_all(measured)
+    rates = {record.trial: launched_rate(again.get(record.trial, record), ranked_by, cores) for record in measured}
     baseline = _baseline(lasting, feasible, rates)
     own = baseline is not None and any(
         turned_nothing(record) and settings_of(record) == settings_of(baseline) for record in measured
@@ -62,7 +68,8 @@ def choose(
     rivals = [_middle(group, rates) for group in by_settings(compared).values()]
     if baseline is not None and baseline in feasible:
         rivals = [rival for rival in rivals if settings_of(rival) != settings_of(baseline)]
-    against = _Against(lasting, rates, ranked_by, cores, widen=spread * widening_for(len(rivals)))
+    legs = [again.get(record.trial, record) for record in lasting if record.race is not None]
+    against = _Against(legs, rates, ranked_by, cores, widen=spread * widening_for(len(rivals)))
     ratios: dict[int, Ratio] = {}
     rounds: dict[int, int] = {}
     of = {record.trial: record for record in measured}
@@ -74,7 +81,7 @@ def choose(
     weak = {record.trial for record in feasible} - {record.trial for record in solid}
     short = {trial for trial in weak if rates[trial].value > least}
     tie = _tie(best, [record for record in feasible if record.trial not in short], against)
-    seen = Seen(best, baseline, tie, short, ratios, rounds, over, died)
+    seen = Seen(best, baseline, tie, short, ratios, rounds, out.over, out.died, beaten)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
     return Choice(
@@ -89,27 +96,16 @@ def choose(
         lost=tuple(lost_because(record, seen) for record in records if best is None or record.trial != best.trial),
         ratios=ratios,
         paired_rounds=rounds,
-        over=over,
-        cramped=tuple(sorted(cramped)),
+        over=out.over,
+        cramped=tuple(sorted(out.cramped)),
         neighbours=neighbours,
         remarks=(
             *remarks_on(measured, ranked_by, spread, groups, feasible),
+            *told_lines(_distinct(best, baseline), again, measured),
             *neighbours,
             *unjudged(feasible, limits, ram_total_bytes),
         ),
     )
-
-
-def _over(
-    measured: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None
-) -> dict[int, tuple[Excess, ...]]:
-    """What a launch of the same settings once took counts for all of them: one saw the validation, another did not."""
-    found: dict[int, tuple[Excess, ...]] = {}
-    for group in by_settings(measured).values():
-        each = {record.trial: excess_of(record, limits, ram_total_bytes) for record in group}
-        worst = max(each.values(), key=lambda one: max((e.needs_bytes / e.limit_bytes for e in one), default=0.0))
-        found.update({trial: own or worst for trial, own in each.items() if own or worst})
-    return found
 
 
 class _Against:
@@ -117,14 +113,14 @@ class _Against:
 
     def __init__(
         self,
-        lasting: Sequence[TrialRecord],
+        legs: Sequence[TrialRecord],
         rates: Mapping[int, Rate],
         ranked_by: RankedBy,
         cores: float | None,
         *,
         widen: float,
     ) -> None:
-        self._legs = [record for record in lasting if record.race is not None]
+        self._legs = legs
         self._rates, self._ranked_by, self._cores, self._widen = rates, ranked_by, cores, widen
         self._known: dict[tuple[Settings, Settings], Paired | None] = {}
 

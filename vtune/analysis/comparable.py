@@ -63,6 +63,15 @@ FATAL = (
 )
 
 
+def failed_after(launches: Sequence[TrialRecord], trial: int) -> TrialRecord | None:
+    """The launch in which the same settings failed after that one ran. What did not take effect in one launch and did
+    in a later one takes effect: its way into the training was mended."""
+    later = [one for one in launches if one.trial > trial]
+    ran = max((one.trial for one in later if has_rate(one)), default=trial)
+    fatal = (one for one in later if one.status in FATAL)
+    return next((one for one in fatal if one.status is not TrialStatus.INVALID or one.trial > ran), None)
+
+
 def died_of(records: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
     """Each completed trial whose settings failed in a later launch, and that launch. What a launch that ended early ran
     with is not always known, so it is told by what was asked. One that failed first and ran afterwards runs."""
@@ -74,8 +83,7 @@ def died_of(records: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
     died: dict[int, TrialRecord] = {}
     for group in alike.values():
         ran = [record.trial for record in group if has_rate(record)]
-        failed = (one for one in group if ran and not has_rate(one) and one.trial > min(ran))
-        if (there := next(failed, None)) is not None:
+        if ran and (there := failed_after(group, min(ran))) is not None:
             died.update(dict.fromkeys(ran, there))
     return died
 
@@ -84,6 +92,11 @@ def lived_longer(record: TrialRecord) -> bool:
     """A winner's further launch, for longer than the trials that it is compared by: it shows whether the settings last.
     What it sees beyond them (an epoch's end, a validation) is in none of the others' rates."""
     return record.origin == "confirm" and record.race is None
+
+
+def full_run(record: TrialRecord) -> bool:
+    """Other than a trial's, its rate has a day's pauses and neighbours in it, and its end may be a full disk's."""
+    return record.origin == "launch"
 
 
 def turned_nothing(record: TrialRecord) -> bool:
@@ -102,8 +115,12 @@ def metric_of(measured: Iterable[TrialRecord]) -> RankedBy:
 
 def rate_of(record: TrialRecord, ranked_by: RankedBy) -> Rate:
     """The interval of the steady rate, as wide in proportion: what a whole run pays besides makes it no wider."""
-    steady, interval = record.measurement.samples_per_s, record.measurement.samples_per_s_ci95
-    value = getattr(record.measurement, ranked_by)
+    return rate_in(record.measurement, ranked_by)
+
+
+def rate_in(measured: Measurement, ranked_by: RankedBy) -> Rate:
+    steady, interval = measured.samples_per_s, measured.samples_per_s_ci95
+    value = getattr(measured, ranked_by)
     assert steady and value
     if interval is None:
         return Rate(value, None)
@@ -117,9 +134,13 @@ def launched_rate(record: TrialRecord, ranked_by: RankedBy, cores: float | None)
 def lost_of(record: TrialRecord, cores: float | None) -> float:
     """By how much its rate may be higher without others beside it, as a logarithm. Where nobody knows how many cores
     there are, those that were busy are taken for all."""
-    busy = (record.measurement.others_cores or 0.0) + (record.measurement.tree_cores or 0.0)
-    lost = lost_to_others(others_share(record, cores), full=cores is None or busy >= FULL * cores)
-    waited = _lost_on_cores(record.measurement)
+    return lost_in(record.measurement, cores)
+
+
+def lost_in(measured: Measurement, cores: float | None) -> float:
+    busy = (measured.others_cores or 0.0) + (measured.tree_cores or 0.0)
+    lost = lost_to_others(_others_share(measured, cores), full=cores is None or busy >= FULL * cores)
+    waited = _lost_on_cores(measured)
     return lost if waited is None else min(lost, waited)
 
 
@@ -143,8 +164,12 @@ def _lost_on_cores(measured: Measurement) -> float | None:
 
 def others_share(record: TrialRecord, cores: float | None) -> float:
     """Of the cores, what others kept busy; where nobody knows how many there are, of those that were busy."""
-    others = record.measurement.others_cores or 0.0
-    busy = max(1.0, others + (record.measurement.tree_cores or 0.0))
+    return _others_share(record.measurement, cores)
+
+
+def _others_share(measured: Measurement, cores: float | None) -> float:
+    others = measured.others_cores or 0.0
+    busy = max(1.0, others + (measured.tree_cores or 0.0))
     return min(1.0, max(0.0, others) / (cores or busy))
 
 
@@ -161,12 +186,12 @@ def burden(record: TrialRecord, baseline: TrialRecord) -> Burden:
     workers = record.settings.get("workers")
     return (
         measured.effective_batch != baseline.measurement.effective_batch,
-        _memory_steps(measured.ram_peak_bytes),
-        _memory_steps(measured.vram_peak_bytes),
+        memory_steps(measured.ram_peak_bytes),
+        memory_steps(measured.vram_peak_bytes),
         workers if isinstance(workers, int) else math.inf,
         record.trial,
     )
 
 
-def _memory_steps(peak_bytes: int | None) -> int:
+def memory_steps(peak_bytes: int | None) -> int:
     return round(math.log(peak_bytes) / MEMORY_STEP) if peak_bytes else 0

@@ -18,6 +18,8 @@ from vtune.domain.events import BatchDelivered, BatchLoaded
 
 # A main process that usually takes less than this share of its device's time runs ahead of it.
 AHEAD = 0.8
+# Times a usual step, its waiting included: the training stood still for something that nobody has told of.
+LONG = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Costs:
     # Of work that only every n-th step does, and what it adds to such a step.
     period_steps: int | None = None
     period_extra_s: float | None = None
+    # Steps that took many times the usual, by their numbers.
+    long_steps: tuple[int, ...] = ()
 
     @property
     def prefetch_by_delivering(self) -> int:
@@ -123,7 +127,13 @@ def costs_of(
         pattern=kinds.pattern,
         period_steps=kinds.period_steps,
         period_extra_s=kinds.period_extra_s,
+        long_steps=_long(training, regular),
     )
+
+
+def _long(rows: Sequence[_Row], regular: Sequence[StepWindow]) -> tuple[int, ...]:
+    usual = float(np.median([window.duration_s for window in regular]))
+    return tuple(sorted({row.step for row in rows if row.own_s > LONG * usual}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

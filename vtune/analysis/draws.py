@@ -17,6 +17,8 @@ TOGETHER = 0.3
 LEAST_OF_A_SORT = 5
 # With fewer than this the same slow spell is all there is.
 LEAST_BLOCKS = 5
+# So many medians are no spread of an ordinary batch.
+SLOW_FROM = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +50,12 @@ def _with_slow(seen: Array, load: Array, slow: SlowShare, rng: np.random.Generat
     """The window's own slow batches give way to those of all trials: what is rare is told by many batches."""
     middle = float(np.median(seen))
     ratios = np.asarray(slow.ratios)
-    usual = seen[seen <= middle * ratios.min()]
+    usual = seen[seen <= middle * SLOW_FROM]
     if not len(usual):
         return load
     # How many there are is itself known by count only: each replicate takes another share, none being no proof.
     share = rng.beta(len(ratios) + 0.5, max(0.5, slow.batches - len(ratios) + 0.5), load.shape[1])
-    load = np.where(load > middle * ratios.min(), rng.choice(usual, load.shape), load)
+    load = np.where(load > middle * SLOW_FROM, rng.choice(usual, load.shape), load)
     hit = rng.random(load.shape) < share
     load[hit] = middle * rng.choice(ratios, int(hit.sum()))
     return load

@@ -87,6 +87,8 @@ class Seen:
     diverged_to: str | None = None
     # It ended by itself, and not through Python's own end: what it had not written yet is lost.
     left_abruptly: bool = False
+    # Of a trial that was ended because another is surely faster: by how much, in words.
+    beaten: str | None = None
 
     @property
     def or_more(self) -> str:
@@ -112,6 +114,8 @@ def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Trial
             return TrialStatus.INTERRUPTED, f"ended by hand after {seen.measured} measured steps"
         case "window":
             return TrialStatus.COMPLETED, None
+        case "beaten":
+            return TrialStatus.COMPLETED, seen.beaten
         case "trial_time":
             return _time_is_up(window, seen)
         case "startup_time":

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from vtune.analysis.growth_words import passes_limit
+from vtune.analysis.queues import no_room_text, queues_lack_room
 from vtune.domain.choice import Excess
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.numbers import bytes_, trials_text
@@ -96,13 +97,24 @@ def _with_validation(devices: list[tuple[int, int]], measured: Measurement) -> l
     return [(needs, most) if (need, most) == fullest else (need, most) for need, most in devices]
 
 
-def out_of_room(measured: Measurement) -> bool:
-    """What runs now runs at the edge: a batch of another shape, or a neighbour's megabyte, ends it."""
-    return bool(measured.alloc_retries)
+def out_of_room(record: TrialRecord) -> bool:
+    """What runs now runs at the edge: a batch of another shape, a neighbour's megabyte, or a pause that lets its queues
+    fill up ends it. That the user's own queues may fill up is theirs to know."""
+    return bool(record.measurement.alloc_retries) or _lacks_shm(record)
 
 
-def room_text(measured: Measurement) -> str:
-    count = measured.alloc_retries or 0
+def out_of_shm(record: TrialRecord) -> bool:
+    return not record.measurement.alloc_retries and _lacks_shm(record)
+
+
+def _lacks_shm(record: TrialRecord) -> bool:
+    return bool(record.asked) and queues_lack_room(record.measurement)
+
+
+def room_text(record: TrialRecord) -> str:
+    if out_of_shm(record):
+        return no_room_text(record.measurement)
+    count = record.measurement.alloc_retries or 0
     times = "time" if count == 1 else "times"
     return f"its allocator gave memory back {count} {times} after warm-up: it is out of room"
 

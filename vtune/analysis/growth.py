@@ -17,12 +17,13 @@ from vtune.analysis.growth_series import (
     held_beside,
     in_shm,
     not_shared,
+    ready_bytes,
     step_at,
     tree_levels,
 )
 from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import StepWindow
-from vtune.domain.events import Fact, TelemetrySample
+from vtune.domain.events import BatchLoaded, Fact, TelemetrySample
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement, RamGrowth
 
@@ -103,6 +104,7 @@ def with_growth(
     facts: Sequence[Fact],
     regular: Sequence[StepWindow],
     length: RunLength,
+    loaded: Sequence[BatchLoaded] = (),
 ) -> Measurement:
     if not regular or measured.ram_peak_bytes is None:
         return measured
@@ -113,10 +115,12 @@ def with_growth(
     window = [s for s in telemetry if begun_s <= s.t_s <= ended_s and s.processes]
     growing = []
     end, until = length.sure
+    # Those that are pinned have left shared memory.
+    ready = ready_bytes(roles, loaded, None if measured.pinned_bytes else measured.batch_bytes)
     asked: tuple[tuple[Who, list[Level]], ...] = (
         ("main", held_alone(window, roles.ranks, at)),
         ("others", held_beside(window, {*roles.ranks, *_workers_of(roles)}, at)),
-        ("shared", in_shm(window, at)),
+        ("shared", in_shm(window, at, ready)),
     )
     for who, levels in asked:
         leak = find_leak(levels)

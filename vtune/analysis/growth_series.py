@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vtune.analysis.roles import Roles
-from vtune.domain.events import TelemetrySample
+from vtune.domain.events import BatchLoaded, TelemetrySample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,34 @@ def held_beside(
     return held_alone(samples, beside, at) if beside else []
 
 
-def in_shm(samples: Sequence[TelemetrySample], at: Callable[[float], float]) -> list[Level]:
-    """Of the machine: tensors that are kept in shared memory show in no process's own."""
-    return [Level(step=at(s.t_s), bytes=s.shm_used_bytes) for s in samples if s.shm_used_bytes is not None]
+def in_shm(
+    samples: Sequence[TelemetrySample], at: Callable[[float], float], ready_bytes: Callable[[float], int]
+) -> list[Level]:
+    """Of the machine: tensors that are kept in shared memory show in no process's own. Without the batches that lie
+    ready: a queue that fills is full one day."""
+    return [
+        Level(step=at(s.t_s), bytes=s.shm_used_bytes - ready_bytes(s.t_s))
+        for s in samples
+        if s.shm_used_bytes is not None
+    ]
+
+
+def ready_bytes(roles: Roles, loaded: Sequence[BatchLoaded], batch_bytes: int | None) -> Callable[[float], int]:
+    """Of batches that workers have made and the training has not taken, at a time."""
+    passes = [one for one in roles.passes if one.begun_s is not None and one.worker_pids] if batch_bytes else []
+    begins = [one.begun_s or 0.0 for one in passes]
+    made = [
+        sorted(b.finished_s for b in loaded if b.pid in one.worker_pids and b.resume == one.resume) for one in passes
+    ]
+    taken = [sorted(b.returned_s for b in roles.batches if b.pass_number == one.number) for one in passes]
+
+    def at(t_s: float) -> int:
+        n = bisect_right(begins, t_s) - 1
+        count = bisect_right(made[n], t_s) - bisect_right(taken[n], t_s) if n >= 0 else 0
+        # Of several ranks, each has a queue alike.
+        return max(1, len(roles.ranks)) * max(0, count) * (batch_bytes or 0)
+
+    return at
 
 
 def not_shared(samples: Sequence[TelemetrySample], pids: Collection[int], at: Callable[[float], float]) -> list[Level]:

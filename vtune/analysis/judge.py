@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vtune.analysis.advice import Again
+from vtune.analysis.beaten import beaten_words, surely_beaten
 from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of
@@ -13,14 +14,15 @@ from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.memory_ended import least_available
-from vtune.analysis.queues import queue_advice, queue_lines
+from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import ended_in_validation, validation_note
 from vtune.analysis.verify import mismatch, read_twice
-from vtune.analysis.vram_held import held_notes, whose_room
+from vtune.analysis.verify_mathematics import contradiction, unverified
+from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact, ProcessStack
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
@@ -74,8 +76,12 @@ def judge(
             cores=machine.cores,
         )
     lost_at, lost_to = (None, None) if ceiling is not None else _no_number(observed)
-    measured = with_guards_peak(replace(measured, diverged_at_step=lost_at), outcome)
     telemetry = observed.telemetry
+    measured = with_guards_peak(replace(measured, diverged_at_step=lost_at), outcome)
+    measured = with_shm_room(measured, telemetry, machine.shm_bytes)
+    beaten = spec.beat if outcome.ended_by == "beaten" else None
+    # What came with its last look (a neighbour that was busy) may leave open what was sure when it was ended.
+    surely = beaten is not None and surely_beaten(measured, beaten, machine.cores)
     seen = Seen(
         pythons=pythons,
         hello=any(fact.name == "hello" for fact in observed.facts),
@@ -100,15 +106,18 @@ def judge(
         diverged_at_step=lost_at,
         diverged_to=lost_to,
         left_abruptly=_left_abruptly(outcome, observed),
+        beaten=beaten_words(measured, beaten, machine.cores, surely=surely) if beaten is not None else None,
     )
     status, detail = status_of(outcome, window, seen)
     died_in_validation = False
+    vram_guard = _vram_guard(status, detail, outcome, observed, measured, vram_limit)
     if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
     repeated = read_twice(observed.roles, observed.facts) if observed.roles is not None else None
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
+        wrong = wrong or contradiction(spec.settings, observed.roles, observed.facts, backwards)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
         elif "workers" in spec.settings and repeated is not None:
@@ -129,6 +138,7 @@ def judge(
         found = ended(measured, observed, outcome, status, detail)
         status, detail, measured = found.status, found.detail, found.measured
         diagnosis, own_notes = found.diagnosis, found.notes
+    asked = {name: value for name, value in spec.settings.items() if name not in current or current[name] != value}
     return TrialRecord(
         trial=spec.trial,
         origin=spec.origin,
@@ -148,6 +158,12 @@ def judge(
             *_declared_note(machine),
             *_counting_notes(observed),
             *([repeated] if repeated is not None and status is not TrialStatus.INVALID else []),
+            *(
+                f"not verified: {one}; whether it took effect is not to be seen from outside the training's code"
+                for one in (
+                    unverified(asked, observed.roles, observed.facts, backwards) if measured.steps_measured else ()
+                )
+            ),
             *gpu_notes(measured.gpus),
             *([NOT_VALIDATED] if measured.gpus and not gpu_validated else []),
             *_unknown_notes(measured),
@@ -160,10 +176,11 @@ def judge(
                 else []
             ),
         ),
-        evidence=_evidence(status, outcome, observed, last_words),
-        asked={name: value for name, value in spec.settings.items() if name not in current or current[name] != value},
+        evidence={**_evidence(status, outcome, observed, last_words), **vram_guard},
+        asked=asked,
         race=spec.race,
         predicted=spec.predicted,
+        beaten=beaten if surely and status is TrialStatus.COMPLETED else None,
     )
 
 
@@ -179,6 +196,9 @@ def _diagnosis(
     said: bool,
 ) -> Diagnosis:
     if status is TrialStatus.COMPLETED:
+        if outcome.ended_by == "beaten":
+            # Nobody needs to know more of it: what calls for a longer window is none of its faults.
+            measured = replace(measured, unsteady_because=None, fed_from_stock=False)
         return diagnose(measured, machine, again)
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"
@@ -230,6 +250,23 @@ def _over_vram(measured: Measurement, limit: Limit | None) -> tuple[int, int, in
         return None
     gpu, most = over
     return gpu.index, gpu.vram_peak_bytes or 0, most
+
+
+def _vram_guard(
+    status: TrialStatus,
+    detail: str | None,
+    outcome: TrialOutcome,
+    observed: Observed,
+    measured: Measurement,
+    limit: Limit | None,
+) -> dict[str, object]:
+    if status is not TrialStatus.OUT_OF_VRAM or limit is None:
+        return {}
+    if outcome.ended_by == "itself":
+        found = enforced_limit(detail, observed.facts, limit)
+        return {} if found is None else {"vram_guard": dict(found)}
+    over = over_vram_limit(measured.gpus, limit)
+    return {} if over is None else {"vram_guard": {"limit_bytes": over[1], "device_bytes": over[0].vram_total_bytes}}
 
 
 def _vram_limit_note(measured: Measurement, limit: Limit | None) -> list[str]:

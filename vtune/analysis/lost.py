@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from vtune.analysis.comparable import same_cache, settings_of
+from vtune.analysis.comparable import full_run, same_cache, settings_of
 from vtune.analysis.fit import needs_text, out_of_room, room_text
 from vtune.analysis.race import DELTA
 from vtune.domain.choice import Excess, Lost, LostFor, Ratio
@@ -26,11 +26,12 @@ class Seen:
         rounds: Mapping[int, int],
         over: Mapping[int, tuple[Excess, ...]],
         died: Mapping[int, TrialRecord],
+        beaten: Collection[int],
     ) -> None:
         self.best, self.baseline, self.ratios, self.rounds, self.over = best, baseline, ratios, rounds, over
         self.tie = {record.trial for record in tie}
         self.short = short
-        self.died = died
+        self.died, self.beaten = died, beaten
 
 
 def lost_because(record: TrialRecord, seen: Seen) -> Lost:
@@ -39,6 +40,9 @@ def lost_because(record: TrialRecord, seen: Seen) -> Lost:
 
 
 def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
+    if full_run(record):
+        ended = "completed" if record.status is TrialStatus.COMPLETED else record.detail or record.status.value
+        return "full_run", f"{record.reason}, no trial: {ended}"
     if record.status is not TrialStatus.COMPLETED:
         return "failed", f"{record.status.value.replace('_', ' ')}: {record.detail or 'no detail is known'}"
     if record.measurement.ceiling is not None:
@@ -50,8 +54,10 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "failed", f"trial {there.trial}, another launch of the same settings, failed: {ending}"
     if record.trial in seen.over:
         return "over_limit", "; ".join(needs_text(excess) for excess in seen.over[record.trial])
-    if out_of_room(record.measurement):
-        return "out_of_room", room_text(record.measurement)
+    if out_of_room(record):
+        return "out_of_room", room_text(record)
+    if record.beaten is not None and record.trial in seen.beaten:
+        return "beaten", record.detail or f"ended early: trial {record.beaten.trial} was surely faster"
     if record.measurement.fed_from_stock:
         return "not_lasting", "its window lived on batches that lay ready before: the rate would not last"
     best, ratio = seen.best, seen.ratios.get(record.trial)

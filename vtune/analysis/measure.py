@@ -16,7 +16,7 @@ from vtune.analysis.pauses import Stop, seldom, stops_of
 from vtune.analysis.project import project
 from vtune.analysis.queues import with_queues
 from vtune.analysis.rates import Rated, with_rates, workers_are_seen
-from vtune.analysis.roles import Roles
+from vtune.analysis.roles import Roles, settings_in_common
 from vtune.analysis.storage import with_storage
 from vtune.analysis.tail import with_tail
 from vtune.analysis.twin import REPLICATES
@@ -91,7 +91,7 @@ def measure(
     )
     measured = with_validation(measured, roles, observed.facts)
     if roles is None:
-        return measured
+        return replace(measured, effective_settings=settings_in_common(observed.facts))
     measured = replace(
         measured,
         first_batch_s=_first_batch_s(roles),
@@ -134,7 +134,13 @@ def measure(
         return measured
     length = run_length(measured, planned, batch_factor)
     measured = with_growth(
-        measured, roles=roles, telemetry=observed.telemetry, facts=observed.facts, regular=regular, length=length
+        measured,
+        roles=roles,
+        telemetry=observed.telemetry,
+        facts=observed.facts,
+        regular=regular,
+        length=length,
+        loaded=observed.loaded,
     )
     return with_disk(measured, roles, observed.facts, length.epoch)
 

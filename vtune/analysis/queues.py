@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vtune.analysis.roles import Roles
 from vtune.domain.effects import Scalar
-from vtune.domain.events import Fact
+from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 # A batch that is taken, and one that is made while all queues are full.
 BEYOND_THE_QUEUE = 2
-# Segments by tensor, rounded up to pages: 3 to 26 % more than the tensors were seen.
+# Where nobody counted the segments, or the next batch may be a larger one.
 SHARE_ON_TOP = 1.15
 # As torch does, where nobody asks for another one.
 USUAL_PREFETCH = 2
@@ -24,12 +25,33 @@ USUAL_PREFETCH = 2
 class Refusal:
     needed_bytes: int
     batch_bytes: int
+    batch_shm_bytes: int
     detail: str
     next: tuple[str, ...]
 
 
-def needed_shm_bytes(batch_bytes: int, workers: int, prefetch: int) -> int:
-    return int((workers * prefetch + BEYOND_THE_QUEUE) * batch_bytes * SHARE_ON_TOP) if workers else 0
+def needed_shm_bytes(batch_shm_bytes: int, workers: int, prefetch: int) -> int:
+    return (workers * prefetch + BEYOND_THE_QUEUE) * batch_shm_bytes if workers else 0
+
+
+def batch_in_shm(measured: Measurement, times: float = 1.0) -> int | None:
+    """What one batch of so many times the samples takes. Pages of which a segment fills a part do not get fewer with
+    the samples."""
+    size = measured.batch_bytes
+    if size is None:
+        return None
+    whole = measured.batch_shm_bytes if measured.batch_shm_bytes is not None else int(size * SHARE_ON_TOP)
+    return round(max(whole * times, size * times + whole - size))
+
+
+def beside_the_queues(measured: Measurement) -> int:
+    """What a trial held in /dev/shm that full queues cannot have been: another loader's, the training's own."""
+    workers, prefetch = (measured.effective_settings.get(name) for name in ("workers", "prefetch_factor"))
+    whole = batch_in_shm(measured)
+    if measured.shm_peak_bytes is None or whole is None or not isinstance(workers, int):
+        return 0
+    prefetch = prefetch if isinstance(prefetch, int) else USUAL_PREFETCH
+    return max(0, measured.shm_peak_bytes - max(1, measured.ranks) * needed_shm_bytes(whole, workers, prefetch))
 
 
 def with_queues(measured: Measurement, roles: Roles, facts: Sequence[Fact]) -> Measurement:
@@ -47,11 +69,45 @@ def with_queues(measured: Measurement, roles: Roles, facts: Sequence[Fact]) -> M
     # Without a device torch pins nothing, whatever it was asked. Its queue of pinned batches has no bound of its own.
     pins = roles.settings.get("pin_memory") is True and any(fact.name == "device" for fact in facts)
     ranks = max(1, len(roles.ranks))
-    return replace(
+    measured = replace(
         measured,
         batch_bytes=batch,
-        shm_needed_bytes=ranks * needed_shm_bytes(batch, roles.workers, roles.prefetch),
+        batch_shm_bytes=_segments(told, batch),
         pinned_bytes=ranks * max(1, roles.stock) * pinned if pins else None,
+    )
+    queues = ranks * needed_shm_bytes(batch_in_shm(measured) or 0, roles.workers, roles.prefetch)
+    return replace(measured, shm_needed_bytes=queues + beside_the_queues(measured))
+
+
+def with_shm_room(measured: Measurement, telemetry: Sequence[TelemetrySample], shm_bytes: int | None) -> Measurement:
+    before = next((sample.shm_used_bytes for sample in telemetry if sample.shm_used_bytes is not None), None)
+    return (
+        measured
+        if shm_bytes is None or before is None
+        else replace(measured, shm_room_bytes=max(0, shm_bytes - before))
+    )
+
+
+def _segments(told: Sequence[Mapping[str, Any]], batch: int) -> int | None:
+    """As they were counted. An epoch's last batch may be smaller; otherwise batches that differ may be larger still."""
+    counted = [size for data in told if isinstance(size := data.get("segment_bytes"), int)]
+    if len(counted) < len(told) or not counted:
+        return None
+    shapes = {tuple(data.get("shape") or ())[1:] for data in told}
+    most = max(max(counted), batch)
+    return most if len(shapes) == 1 else int(most * SHARE_ON_TOP)
+
+
+def queues_lack_room(measured: Measurement) -> bool:
+    """They would run out of /dev/shm once they are full, whether or not a short trial filled them."""
+    needed, room = measured.shm_needed_bytes, measured.shm_room_bytes
+    return needed is not None and room is not None and needed > room
+
+
+def no_room_text(measured: Measurement) -> str:
+    return (
+        f"its full queues need up to {bytes_(measured.shm_needed_bytes or 0)} of /dev/shm, which had"
+        f" {bytes_(measured.shm_room_bytes or 0)} free"
     )
 
 
@@ -72,8 +128,8 @@ def queue_advice(measured: Measurement, shm_bytes: int | None) -> list[str]:
     workers, prefetch = (measured.effective_settings.get(name) for name in ("workers", "prefetch_factor"))
     if not isinstance(workers, int) or not isinstance(prefetch, int):
         return []
-    batch, needed = measured.batch_bytes or 0, measured.shm_needed_bytes or 0
-    return _relaxations(batch, workers, prefetch, max(1, measured.ranks), shm_bytes or 0, needed)
+    free, needed = (shm_bytes or 0) - beside_the_queues(measured), measured.shm_needed_bytes or 0
+    return _relaxations(batch_in_shm(measured) or 0, workers, prefetch, max(1, measured.ranks), free, needed)
 
 
 def shm_refusal(
@@ -95,29 +151,30 @@ def shm_refusal(
         return None
     prefetch = prefetch if isinstance(prefetch, int) else USUAL_PREFETCH
     size, then = settings.get("batch_size"), known.measurement.effective_settings.get("batch_size")
-    batch = known.measurement.batch_bytes or 0
-    if isinstance(size, int) and isinstance(then, int) and then > 0:
-        batch = round(batch * size / then)
+    times = size / then if isinstance(size, int) and isinstance(then, int) and then > 0 else 1.0
+    batch, whole = round((known.measurement.batch_bytes or 0) * times), batch_in_shm(known.measurement, times) or 0
     ranks = max(1, known.measurement.ranks)
-    needed = ranks * needed_shm_bytes(batch, workers, prefetch)
+    beside = max(beside_the_queues(one.measurement) for one in ran)
+    needed = ranks * needed_shm_bytes(whole, workers, prefetch) + beside
     if needed <= free_bytes:
         return None
     return Refusal(
         needed_bytes=needed,
         batch_bytes=batch,
+        batch_shm_bytes=whole,
         detail=(
             f"/dev/shm has {bytes_(free_bytes)} free, and {workers} {'worker' if workers == 1 else 'workers'} with"
             f" prefetch_factor {prefetch} need up to {bytes_(needed)} of it for batches of {bytes_(batch)}: it was not"
             " started"
         ),
-        next=tuple(_relaxations(batch, workers, prefetch, ranks, free_bytes, needed)),
+        next=tuple(_relaxations(whole, workers, prefetch, ranks, free_bytes - beside, needed)),
     )
 
 
-def _relaxations(batch: int, workers: int, prefetch: int, ranks: int, free: int, needed: int) -> list[str]:
+def _relaxations(whole: int, workers: int, prefetch: int, ranks: int, free: int, needed: int) -> list[str]:
     lines = []
-    fits = [w for w in range(1, workers) if ranks * needed_shm_bytes(batch, w, prefetch) <= free]
-    fewer = [p for p in range(1, prefetch) if ranks * needed_shm_bytes(batch, workers, p) <= free]
+    fits = [w for w in range(1, workers) if ranks * needed_shm_bytes(whole, w, prefetch) <= free]
+    fewer = [p for p in range(1, prefetch) if ranks * needed_shm_bytes(whole, workers, p) <= free]
     if fewer:
         lines.append(f"--set prefetch_factor={max(fewer)} would fit")
     if fits:

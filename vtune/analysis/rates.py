@@ -184,6 +184,7 @@ def _training_cost(costs: Costs) -> TrainingCost:
         delivery_s=float(costs.delivery_s.mean()) if costs.workers else None,
         period_steps=costs.period_steps,
         period_extra_s=costs.period_extra_s,
+        long_steps=costs.long_steps,
     )
 
 

@@ -140,6 +140,12 @@ def find_roles(
     )
 
 
+def settings_in_common(facts: Sequence[Fact]) -> Mapping[str, Scalar]:
+    """Before the first step nobody knows which loader is the training's: what all of them run with is its own, too."""
+    first, *others = [_in_knob_names(fact.data.get("effective") or {}) for fact in facts if fact.name == "pass"] or [{}]
+    return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
+
+
 def _loaders(
     steps: Sequence[OptimizerStepped], batches: Sequence[BatchDelivered], facts: Sequence[Fact]
 ) -> list[Loader]:

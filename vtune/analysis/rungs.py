@@ -10,7 +10,7 @@ from typing import Literal
 from vtune.analysis.another_batch import another_batch
 from vtune.analysis.comparable import has_rate, launched_rate, measured_enough, metric_of, same_cache
 from vtune.analysis.compare import Z95, ratio_of
-from vtune.analysis.fit import excess_of, needs_text, out_of_room, room_text
+from vtune.analysis.fit import excess_of, needs_text, out_of_room, out_of_shm, room_text
 from vtune.analysis.lost import steps_text
 from vtune.analysis.race import DELTA
 from vtune.analysis.two_sides import Z99
@@ -72,9 +72,13 @@ def judge_rung(
     widen = 1.0 if of_few else Z99 / Z95
     ratio = ratio_of(launched_rate(rung, ranked_by, cores), launched_rate(before, ranked_by, cores), widen=widen)
     said = f"{times(ratio.value, ratio.ci95)} of trial {before.trial}"
+    faster = ratio.shown_faster and ratio.value > 1 + DELTA
+    if before.measurement.fed_from_stock and not faster:
+        why = f"trial {before.trial} lived on batches that lay ready: its rate would not last, and decides nothing"
+        return Judged(kept=False, why=why, not_judged=missing)
     if measured_enough(before) and not measured_enough(rung):
         return Judged(kept=False, why=f"{said}, on {steps_text(rung)}", ratio=ratio, not_judged=missing)
-    if ratio.shown_faster and ratio.value > 1 + DELTA:
+    if faster:
         return Judged(kept=True, why=said + _short_of(rung, success), ratio=ratio, not_judged=missing)
     shown = "slower" if ratio.shown_slower else f"not shown to be faster by more than {DELTA:.0%}"
     if ratio.ci95 is None:
@@ -112,7 +116,7 @@ def too_big_for(record: TrialRecord, limits: Limits, ram_total_bytes: int | None
     if record.status in OUT_OF_MEMORY:
         return OUT_OF_MEMORY[record.status], failed[0]
     over = excess_of(record, limits, ram_total_bytes)
-    return (over[0].memory if over else "VRAM"), failed[0]
+    return (over[0].memory if over else "shm" if out_of_shm(record) else "VRAM"), failed[0]
 
 
 def ruled_out(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) -> str | None:
@@ -140,8 +144,8 @@ def _ruled_out(record: TrialRecord, limits: Limits, ram_total_bytes: int | None)
     over = excess_of(record, limits, ram_total_bytes)
     if over:
         return "; ".join(map(needs_text, over)), True
-    if out_of_room(record.measurement):
-        return room_text(record.measurement), True
+    if out_of_room(record):
+        return room_text(record), True
     if record.measurement.fed_from_stock:
         return "its window lived on batches that lay ready before: the rate would not last", False
     return None

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtune.analysis.costs import Costs
-from vtune.analysis.draws import SlowShare
+from vtune.analysis.draws import SLOW_FROM, SlowShare
 from vtune.analysis.twin import FEW, replay
 from vtune.domain.record import Measurement, Tail, TrialRecord
 
-# So many medians are no spread of an ordinary batch.
-SLOW_FROM = 4.0
 # The slowest 2 % of the batches carry more than a tenth of the time.
 SLOWEST = 0.02
 MUCH_OF_THE_TIME = 0.10

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vtune.analysis.comparable import (
+    full_run,
     has_rate,
     launched_rate,
     lost_of,
@@ -143,6 +144,10 @@ def _reach(ratio: Ratio) -> float | None:
 
 
 def _may_stand(record: TrialRecord) -> bool:
+    if record.beaten is not None:
+        return False  # ended because it looked slow: a pick of the unlucky ones
+    if full_run(record):
+        return False
     return has_rate(record) and not record.measurement.fed_from_stock and measured_enough(record)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtune.domain.events import Fact
+from vtune.domain.experiment import Limit
 from vtune.domain.machine import bare_uuid
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import GpuUse
@@ -40,6 +41,11 @@ class Held:
         if self.reserved_bytes is None or self.outside_bytes is None:
             return None
         return max(0, self.total_bytes - self.outside_bytes - self.reserved_bytes)
+
+    def was_full(self, asked_bytes: float | None) -> bool:
+        """Full, or too small for what was asked for at once."""
+        left = self.left_on_device
+        return not self.was_tighter or (asked_bytes is not None and left is not None and asked_bytes > left)
 
     @property
     def was_tighter(self) -> bool:
@@ -89,15 +95,23 @@ def whose_room(
         allowed += f" (its share: {dead.sharing} processes are on it)"
     if context:
         allowed += f" ({bytes_(context)} of it for its context)"
-    asked = _asked_bytes(detail)
-    if not dead.was_tighter or (asked is not None and left is not None and asked > left):
-        # Full, or too small for what was asked for at once.
+    if dead.was_full(_asked_bytes(detail)):
         room = "too little room" if left is None else f"too little room ({bytes_(left)} left)"
         limit = f", below the limit of {allowed}" if not dead.was_tighter else ", whatever its limit"
         return f"{when}{where} {ITSELF_FULL} {room}{limit}: {detail}"
     whose = "the script's own limit" if dead.by_script else "the VRAM limit"
     beside = "" if left is None else f"; the device itself had {bytes_(left)} left"
     return f"{when}it asked for more than {whose} of {allowed} that it is held to on {where}{beside}: {detail}"
+
+
+def enforced_limit(detail: str | None, facts: Sequence[Fact], limit: Limit | None) -> Mapping[str, int] | None:
+    """The limit that a training died of, as it was asked for: under a higher one it may live. None where the device
+    itself was full, or the script had held itself to less."""
+    dead = next((one for one in held_devices(facts) if one.ooms), None)
+    if dead is None or limit is None or dead.by_script or dead.was_full(_asked_bytes(detail or "")):
+        return None
+    allowed = limit.resolve(dead.total_bytes)
+    return None if allowed is None else {"limit_bytes": allowed, "device_bytes": dead.total_bytes}
 
 
 def _asked_bytes(words: str) -> float | None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Reference = Annotated[str, typer.Argument(help="Trial 7, STUDY:7, STUDY, a study's folder or a result's JSON file.")]
 
+# Each is two launches or more; far below it a race has told what it can.
+MOST_ROUNDS = 1000
+
 
 def compare(
     a: Reference,
@@ -225,11 +228,13 @@ def _check(*, race: bool, rounds: str | None, thorough: bool, again: bool, dry_r
 
 
 def _rounds(text: str | None) -> int:
+    from functools import partial
+
     from vtune.analysis.race import LEAST_ROUNDS, ROUNDS
     from vtune.config.quantities import parse_count
     from vtune.errors import UsageError
 
-    number = ROUNDS if text is None else _read("--rounds", text, parse_count)
+    number = ROUNDS if text is None else _read("--rounds", text, partial(parse_count, most=MOST_ROUNDS))
     if not isinstance(number, int) or number < LEAST_ROUNDS:
         raise UsageError(
             f"--rounds must be at least {LEAST_ROUNDS}, got {number}", hint="one round shows no spread to judge by"
@@ -255,5 +260,6 @@ def _read(option: str, text: str | None, parse: Any) -> Any:
         return None if text is None else parse(text)
     except ValueError as error:
         raise UsageError(
-            f"{option} {error}", hint=f"for example {option} {'3%' if 'slower' in option else '8'}"
+            f"{option} {error}",
+            hint=getattr(error, "hint", None) or f"for example {option} {'3%' if 'slower' in option else '8'}",
         ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -17,9 +16,7 @@ from vtune.journal.records import record_to_json
 
 DONE, SAID_NO, USAGE, MACHINE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
-DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 STDOUT = "standard output"
-MAKE_ROOM = "make room there, or choose another place with --results DIR"
 MAKE_ROOM_FOR_OUTPUT = "make room where the output goes: nothing else is lost"
 
 OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -24,23 +25,57 @@ def whole_fields(line: str, width: int) -> Text:
     return Text(line, no_wrap=True, overflow="ellipsis")
 
 
-class Progress:
-    """Receives the loop's events. Shows a provisional answer after a few steps: nobody waits in the dark."""
+class Rows:
+    """Drawn over while a trial runs, on a terminal; elsewhere there are none."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._said_provisional = False
-        self._heading = ""
         self._runs = self._said_ending = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop_live()
+        self._stop()
+
+    def interrupted(self) -> None:
+        """Ending a training takes seconds."""
+        if self._runs and not self._said_ending:
+            self._said_ending = True
+            # As text: markup is slow the first time, and a second Ctrl-C in the middle of it would pass for the first.
+            self._console.print(Text(ENDING), soft_wrap=True)
+
+    def _begin(self) -> None:
+        self._runs = True
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def _draw(self, *rows: Text) -> None:
+        if self._live is not None:
+            self._live.update(Group(*rows), refresh=True)
+
+    def _end(self) -> None:
+        self._runs = False
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class Progress(Rows):
+    """Receives the loop's events. Shows a provisional answer after a few steps: nobody waits in the dark."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._said_provisional = False
+        self._heading = ""
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
@@ -49,31 +84,21 @@ class Progress:
             case TrialProgress():
                 self._show(event)
             case TrialFinished():
-                self._runs = False
-                self._stop_live()
-
-    def interrupted(self) -> None:
-        """Ending a training takes seconds."""
-        if self._runs and not self._said_ending:
-            self._said_ending = True
-            self._console.print(ENDING, soft_wrap=True)
+                self._end()
 
     def _start(self, event: TrialStarted) -> None:
-        self._stop_live()
-        self._said_provisional, self._runs = False, True
+        self._stop()
+        self._said_provisional = False
         spec = event.spec
         self._heading = "scout" if event.scout else f"trial {spec.trial}"
         command = harmless(" ".join(spec.command), 160)
         for line in (Text(f"{self._heading}: {spec.reason}"), Text(f"  {command}", style="dim")):
             self._console.print(line, soft_wrap=True)
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
+        self._begin()
 
     def _show(self, event: TrialProgress) -> None:
         if self._live is not None:
-            self._live.update(whole_fields(self._line(event), self._console.width), refresh=True)
+            self._draw(whole_fields(self._line(event), self._console.width))
         elif event.provisional is not None and event.provisional.samples_per_s and not self._said_provisional:
             self._said_provisional = True
             self._console.print(Text(self._line(event)), soft_wrap=True)
@@ -96,8 +121,3 @@ class Progress:
         wait = f" · waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
         run = f" · whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
         return f"{head} · so far {rate(seen.samples_per_s)} samples/s{wait}{run}{memory}"
-
-    def _stop_live(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None

@@ -3,58 +3,47 @@ trial that runs."""
 
 from __future__ import annotations
 
-from types import TracebackType
-
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.text import Text
 
 from vtune.analysis.comparable import has_rate, metric_of
-from vtune.cli.live import ENDING, whole_fields
+from vtune.cli.live import Rows, whole_fields
 from vtune.cli.phase_plan import outlined
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, rate
-from vtune.domain.phases import OptionOutcome, PhaseOutcome, PhaseRung, Walk
+from vtune.domain.phases import AskedPhases, OptionOutcome, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, WalkMoved
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialSpec
-from vtune.phases import AskedPhases
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import line_grid
-from vtune.reporting.phase_times import Expected, expected
+from vtune.reporting.phase_times import Expected, expected, scout_to_come
 from vtune.reporting.phase_words import Line, Measured, plan_text, predicted_text, risk_text, rung_lines, why_unmeasured
 from vtune.reporting.words import settings_text
 
 
-class PhaseProgress:
+class PhaseProgress(Rows):
     """Receives the loop's events. What it has said stays; only the rows of the running trial are drawn over."""
 
     def __init__(self, console: Console, asked: AskedPhases, experiment: Experiment) -> None:
-        self._console, self._asked, self._experiment = console, asked, experiment
+        super().__init__(console)
+        self._asked, self._experiment = asked, experiment
         self.walk: Walk | None = None
         self._records: dict[int, TrialRecord] = {}
-        self._live: Live | None = None
         self._spec: TrialSpec | None = None
         self._scout = False
         # Of each phase, how many of its steps were told; a phase that is not in it has no heading yet.
         self._told: dict[int, int] = {}
         self._closed: set[int] = set()
+        self._cut: set[int | None] = set()
         self._options_told = 0
-        self._baseline_told = self._race_told = False
-        self._runs = self._ending_told = False
+        self._baseline_told: int | None = None
+        self._race_told = False
 
     @property
     def records(self) -> list[TrialRecord]:
         """As far as they were told, in the order in which they were run."""
         return list(self._records.values())
-
-    def __enter__(self) -> PhaseProgress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop_live()
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
@@ -65,25 +54,19 @@ class PhaseProgress:
             case TrialProgress():
                 self._show(event)
             case TrialFinished():
-                self._runs = False
-                self._stop_live()
+                self._end()
                 self._records[event.record.trial] = event.record
                 self._tell_launch(event.record)
-
-    def interrupted(self) -> None:
-        """Ending a training takes seconds."""
-        if self._runs and not self._ending_told:
-            self._ending_told = True
-            self._say(f"  {ENDING}", hang=2)
 
     def _move(self, event: WalkMoved) -> None:
         first, self.walk = self.walk is None, event.walk
         self._records |= {record.trial: record for record in event.records}
         if first:
             self._tell_plan()
-        if event.walk.baseline is not None and not self._baseline_told:
-            self._baseline_told = True
-            self._tell_baseline(event.walk.baseline)
+        baseline = event.walk.baseline
+        if baseline is not None and baseline.trial != self._baseline_told:
+            self._baseline_told = baseline.trial
+            self._tell_baseline(baseline)
         for outcome in event.walk.phases:
             self._tell_phase(outcome)
         for option in event.walk.options[self._options_told :]:
@@ -110,6 +93,7 @@ class PhaseProgress:
         waiting = baseline.measurement.data_wait_fraction
         wait = f", waiting for data {waiting:.0%} of the time" if made is not None and waiting is not None else ""
         status = f"{baseline.status.value.replace('_', ' ')}: {baseline.detail or 'no detail is known'}"
+        wait += ", on batches that lay ready before: it would not last" if baseline.measurement.fed_from_stock else ""
         what = f"{rate(made)} samples/s{wait}" if made is not None else status
         self._say(f"your own settings: {what} (trial {baseline.trial})")
         if self.walk is not None and self.walk.proposal is not None:
@@ -117,14 +101,17 @@ class PhaseProgress:
 
     def _tell_phase(self, outcome: PhaseOutcome) -> None:
         number, walk = outcome.phase.number, self.walk
-        rungs = [rung for rung in outcome.rungs if rung.state != "open"]
+        rungs = [rung for rung in outcome.rungs if rung.state not in ("open", "interrupted")]
+        # Its turn comes again: it is told beside those that are judged, and once.
+        cut = [rung for rung in outcome.rungs if rung.state == "interrupted" and rung.trial not in self._cut]
         proposal = walk.proposal if walk is not None else None
-        begun = bool(rungs) or outcome.done or (proposal is not None and _of_phase(proposal.origin, number))
+        begun = bool(rungs or cut) or outcome.done or (proposal is not None and _of_phase(proposal.origin, number))
         if not begun or number in self._closed:
             return
         if number not in self._told:
             self._head(outcome, rungs)
-        new = rungs[self._told.get(number, 0) :]
+        new = [*rungs[self._told.get(number, 0) :], *cut]
+        self._cut |= {rung.trial for rung in cut}
         for line in rung_lines(new, self._seen()):
             self._tick(line)
         self._told[number] = len(rungs)
@@ -172,31 +159,28 @@ class PhaseProgress:
         self._say(f"  {record.reason}: {what} (trial {record.trial})", hang=4)
 
     def _start(self, event: TrialStarted) -> None:
-        self._stop_live()
-        self._spec, self._scout, self._runs = event.spec, event.scout, True
+        self._stop()
+        self._spec, self._scout = event.spec, event.scout
         if event.spec.race is not None and not self._race_told:
             self._race_told = True
             self._say("")
             self._say("confirming: the winner against your own settings, launched in turns")
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            # Drawn when the loop tells something, twice a second: more would cost the cores that are being measured.
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-            self._draw(f"  ▸ {self._tried()}: starting")
+        self._begin()
+        if self._live is not None:
+            self._draw_trial(f"  ▸ {self._tried()}: starting")
         elif not self._console.quiet:
             status = self._status()
             self._say(f"  {self._heading()}{f' ({status})' if status else ''}: {event.spec.reason}")
 
     def _show(self, event: TrialProgress) -> None:
         if self._live is not None:
-            self._draw(f"  ▸ {self._tried()}: {_state(event)}")
+            self._draw_trial(f"  ▸ {self._tried()}: {state_text(event)}")
 
-    def _draw(self, trial: str) -> None:
+    def _draw_trial(self, trial: str) -> None:
         told = " · ".join(part for part in (self._heading(), self._status(" · ")) if part)
         row, status = (whole_fields(line, self._console.width) for line in (trial, told))
         status.stylize("dim")
-        if self._live is not None:
-            self._live.update(Group(row, status), refresh=True)
+        self._draw(row, status)
 
     def _heading(self) -> str:
         """trial 3 of at most 12; where the journal has others, too: trial 31 (3 of at most 12)."""
@@ -235,8 +219,15 @@ class PhaseProgress:
 
     def _expected(self) -> Expected:
         assert self.walk is not None
-        records = list(self._records.values())
-        return expected(self.walk, self._experiment.window, records, self._asked.phases, confirm=self._asked.confirm)
+        records, phases = list(self._records.values()), self._asked.phases
+        return expected(
+            self.walk,
+            self._experiment.window,
+            records,
+            phases,
+            confirm=self._asked.confirm,
+            scout=scout_to_come(self.walk, phases, self._experiment, records),
+        )
 
     def _seen(self) -> Measured:
         walk = self.walk
@@ -260,17 +251,12 @@ class PhaseProgress:
         else:
             self._console.print(plain, soft_wrap=not self._console.is_terminal)
 
-    def _stop_live(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
 
 def _of_phase(origin: str, number: int) -> bool:
     return origin.startswith(f"phase:{number}:") and origin != "phase:0:baseline"
 
 
-def _state(event: TrialProgress) -> str:
+def state_text(event: TrialProgress) -> str:
     if event.phase == "starting":
         return f"starting, {event.seconds:.0f} s"
     memory = f" · RAM {bytes_(event.ram_bytes)}" if event.ram_bytes else ""

@@ -12,13 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
+from vtune.cli.apply import apply
 from vtune.cli.compare import compare
 from vtune.cli.doctor import doctor
 from vtune.cli.knobs import knobs
+from vtune.cli.launch import launch
 from vtune.cli.phase import phase
 from vtune.cli.probe import probe
 from vtune.cli.report import report
+from vtune.cli.search import search
+from vtune.cli.watch import watch
 from vtune.errors import StorageError, UsageError, VtuneError
+from vtune.files import DISK_REFUSES, MAKE_ROOM
 from vtune.version import VERSION
 
 # Public under a name of its own only since typer 0.28.
@@ -67,10 +72,14 @@ def _command(verb: Callable[..., None]) -> None:
 
 _command(probe)
 _command(phase)
+_command(search)
+_command(launch)
 _command(report)
+_command(apply)
 _command(compare)
 _command(knobs)
 _command(doctor)
+_command(watch)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -100,9 +109,9 @@ def run(arguments: Sequence[str]) -> int:
             exits.give_up_stdout()
             return exits.DONE
         except OSError as error:
-            if error.errno not in exits.DISK_REFUSES:
+            if error.errno not in DISK_REFUSES:
                 return exits.report_defect(error, as_json=as_json)
-            where, hint = error.filename or "the disk", exits.MAKE_ROOM
+            where, hint = error.filename or "the disk", MAKE_ROOM
             if where == exits.STDOUT:
                 exits.give_up_stdout()
                 as_json, hint = False, exits.MAKE_ROOM_FOR_OUTPUT
@@ -127,14 +136,20 @@ def _check_surroundings() -> None:
 
 def _report_usage(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
     from vtune.cli import exits
+    from vtune.knobs.spelling import nearest
 
     message = str(getattr(error, "format_message", lambda: str(error))()).rstrip(".")
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message, file=sys.stderr)
         return exits.USAGE
+    # A wrong option's neighbours by its letters, of which only one is meant.
+    option, known_options = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    meant = nearest(option, known_options) if option and known_options else None
+    message = message.partition(" (Possible options")[0] if meant else message
     commands = [argument for argument in arguments if not argument.startswith("-")][:1]
     known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
     hint = f"see vtune {commands[0]} --help" if commands and commands[0] in known else "see vtune --help"
+    hint = f"did you mean {meant}? {hint}" if meant else hint
     if "--" not in arguments and any(re.fullmatch(r"(.*/)?python[0-9.]*|.*\.py", argument) for argument in arguments):
         hint = "a training command comes after a double dash: vtune probe -- python train.py"
     return exits.report_error(message, hint, exits.USAGE, as_json=as_json)

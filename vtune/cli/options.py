@@ -73,3 +73,15 @@ NoConfirm = Annotated[
     bool,
     typer.Option("--no-confirm", help="No race of the winner against your own settings.", show_default=False),
 ]
+Trials = Annotated[
+    str,
+    typer.Option("--trials", metavar="N", help="At most, your own settings among them; confirmations come extra."),
+]
+SamplerOption = Annotated[
+    str,
+    typer.Option("--sampler", metavar="NAME", help="auto (vtune's model), or Optuna's tpe, gp, random, grid."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="For example 30m: of all launches, confirmations included."),
+]

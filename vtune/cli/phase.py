@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from vtune.cli.live_phases import PhaseProgress
     from vtune.config.command_line import CommandLine
     from vtune.domain.experiment import Experiment
-    from vtune.domain.phases import Plan
-    from vtune.phases import AskedPhases, PhaseResult
+    from vtune.domain.phases import AskedPhases, Plan
+    from vtune.domain.record import TrialRecord
+    from vtune.phases import PhaseResult
+    from vtune.search import SearchResult
 
 
 def phase(
@@ -70,9 +72,10 @@ def phase(
         allow=allow,
         price=price,
     )
-    asked_plan = _asked(load_plan(plan), up_to, extend=extend, options=options_, confirm=not no_confirm)
     stderr = console(stderr=True, quiet=quiet)
     asked: Asked = asked_experiment(config, command, typed, results, verb="phase")
+    bindings = asked.experiment.knobs
+    asked_plan = _asked(load_plan(plan, bindings), up_to, extend=extend, options=options_, confirm=not no_confirm)
     for note in asked.notes:
         stderr.print(note, markup=False, soft_wrap=True)
     if dry_run:
@@ -81,7 +84,8 @@ def phase(
         exits.print_json(told) if json else print(told)
         return
     go_on = _go_on(asked.experiment.study, results, plan, asked_plan, typed)
-    progress = PhaseProgress(stderr, asked_plan, asked.experiment)
+    here = api.asked_here(asked_plan, asked.experiment)
+    progress = PhaseProgress(stderr, here, asked.experiment)
     try:
         with terminations_as_interrupts(progress.interrupted), progress:
             result = api.phase(asked.experiment, asked_plan, results=results, wait=wait, notify=progress)
@@ -90,8 +94,9 @@ def phase(
             exits.print_json(_as_far_as_known(asked.experiment, asked_plan, progress))
         exits.say_interrupted("what was recorded before is kept, this trial is not", go_on)
         raise typer.Exit(exits.INTERRUPTED) from None
-    _show(result, quiet=quiet, as_json=json)
-    code = _exit_code(result)
+    show_tuned(result, quiet=quiet, as_json=json)
+    walk = result.walk
+    code = tuned_exit_code(result, walk.baseline, walk.stopped)
     if code == exits.INTERRUPTED:
         exits.say_interrupted("all that was measured is saved", go_on)
     raise typer.Exit(code)
@@ -99,8 +104,8 @@ def phase(
 
 def _asked(plan: Plan, up_to: str | None, *, extend: bool, options: bool, confirm: bool) -> AskedPhases:
     from vtune.config.quantities import parse_count
+    from vtune.domain.phases import AskedPhases
     from vtune.errors import UsageError
-    from vtune.phases import AskedPhases
 
     last, number = len(plan.phases), None
     if up_to is not None:
@@ -122,7 +127,7 @@ def _asked(plan: Plan, up_to: str | None, *, extend: bool, options: bool, confir
     return asked
 
 
-def _show(result: PhaseResult, *, quiet: bool, as_json: bool) -> None:
+def show_tuned(result: PhaseResult | SearchResult, *, quiet: bool, as_json: bool) -> None:
     import sys
 
     from vtune.cli import exits
@@ -151,16 +156,15 @@ def _show(result: PhaseResult, *, quiet: bool, as_json: bool) -> None:
         say(f"written: {' · '.join(map(str, result.written.paths))}")
 
 
-def _exit_code(result: PhaseResult) -> int:
+def tuned_exit_code(result: PhaseResult | SearchResult, baseline: TrialRecord | None, stopped: str | None) -> int:
     from vtune.cli import exits
     from vtune.reporting.infeasible import OUT_OF_MEMORY
 
-    walk, choice = result.walk, result.report.choice
+    choice = result.report.choice
     if result.interrupted:
         return exits.INTERRUPTED
-    if choice.best is not None and walk.stopped is None:
+    if choice.best is not None and stopped is None:
         return exits.DONE
-    baseline = walk.baseline
     too_big = {*choice.over, *choice.cramped}
     if baseline is None or baseline.status in OUT_OF_MEMORY or baseline.trial in too_big:
         return exits.NOT_FEASIBLE
@@ -188,7 +192,7 @@ def _as_far_as_known(experiment: Experiment, asked: AskedPhases, progress: Phase
     walk = progress.walk
     told = {}
     if walk is not None:
-        told = phases_to_json(phases_of(walk, asked.plan, up_to=asked.up_to, limits=experiment.limits))
+        told = phases_to_json(phases_of(walk, asked, limits=experiment.limits))
     baseline = walk.baseline if walk is not None else None
     return {
         "study": experiment.study,

@@ -9,11 +9,11 @@ from vtune.analysis.comparable import has_rate, metric_of
 from vtune.api import PlannedPhases
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, seconds, trials_text
+from vtune.domain.phases import AskedPhases
 from vtune.journal.files import to_json
 from vtune.knobs.plan import fill_placeholders
 from vtune.knobs.registry import knob_named
 from vtune.knobs.ways import NoWay, current_settings, way_of
-from vtune.phases import AskedPhases
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_outline import outline, outline_json, turned_by
 from vtune.reporting.phase_words import Measured, left_out_text, plan_text, rung_lines
@@ -45,13 +45,14 @@ def plan_as_text(planned: PlannedPhases, experiment: Experiment) -> str:
 def outlined(asked: AskedPhases, experiment: Experiment) -> Iterator[str]:
     own = {**current_settings(experiment), **experiment.settings}
     knobs = {name for phase in asked.phases for name in turned_by(phase)}
-    no_way = {name for name in knobs if isinstance(way_of(knob_named(name), experiment), NoWay)}
+    ways = {name: way_of(knob_named(name, experiment.knobs), experiment) for name in knobs}
+    no_way = {name for name, way in ways.items() if isinstance(way, NoWay)}
     return outline(asked.plan, asked.phases, extend=asked.extend, options=asked.options, own=own, no_way=no_way)
 
 
 def plan_as_json(planned: PlannedPhases, experiment: Experiment) -> dict[str, Any]:
     asked, found = planned.asked, planned.expected
-    phases = phases_of(planned.walk, asked.plan, up_to=asked.up_to, limits=experiment.limits, left_out=planned.left_out)
+    phases = phases_of(planned.walk, asked, limits=experiment.limits, left_out=planned.left_out)
     proposal = planned.walk.proposal
     told: dict[str, Any] = to_json(
         {
@@ -62,11 +63,15 @@ def plan_as_json(planned: PlannedPhases, experiment: Experiment) -> dict[str, An
             **outline_json(asked.phases, asked.plan.options),
             "next": None if proposal is None else {"settings": proposal.settings, "reason": proposal.reason},
             "trials_at_most": found.trials,
+            "to_fit_at_most": found.to_fit,
+            "once_more_at_most": found.again,
+            "scout_runs_at_most": found.scouts,
             "race_launches_at_most": found.race,
             "trial_s": list(found.each_s) if found.measured else None,
             "trial_s_at_most": found.each_s[1],
             "from_measured_trials": found.measured,
             "at_most_s": found.trials_s,
+            "besides_at_most_s": found.besides_s,
             "race_at_most_s": found.race_s,
         }
     )

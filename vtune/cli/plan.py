@@ -107,7 +107,8 @@ class Plan:
 def plan_of(experiment: Experiment, results: Path, *, ceiling: bool = False) -> Plan:
     experiment = heeding(experiment, StudyPaths(results / experiment.study))
     because: dict[str, str] = {}
-    for knob in map(knob_named, experiment.settings):
+    for name in experiment.settings:
+        knob = knob_named(name, experiment.knobs)
         way = way_of(knob, experiment)
         if isinstance(way, ThroughHook) and way.because is not None and knob.loader_option is not None:
             because[knob.loader_option] = way.because

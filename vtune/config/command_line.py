@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vtune.config.problems import Problem
 from vtune.config.quantities import (
     parse_allow,
-    parse_count,
     parse_duration,
     parse_limit,
     parse_price,
+    parse_steps,
     parse_study,
 )
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Limit, Numerics, Price
+from vtune.domain.experiment import KnobBinding, Limit, Numerics, Price
 from vtune.errors import UsageError
 from vtune.knobs.settings import parse_assignment
 
@@ -55,20 +56,23 @@ class Overrides:
     price: Price | None
 
 
-def read_command_line(typed: CommandLine, problems: list[Problem]) -> Overrides:
+def read_command_line(typed: CommandLine, problems: list[Problem], bindings: Sequence[KnobBinding] = ()) -> Overrides:
+    """`bindings`: those of the experiment, in which knobs of the user's own are known."""
+
     def read(option: str, text: object, parse: Callable[[object], T]) -> T | None:
         if text is None:
             return None
         try:
             return parse(text)
         except ValueError as error:
-            problems.append(Problem(message=f"{option} {error}"))
+            hint = getattr(error, "hint", None) or _example(option, str(text))
+            problems.append(Problem(message=f"{option} {error}", hint=hint))
             return None
 
     return Overrides(
         study=read("--study", typed.study, parse_study),
-        settings=_settings(typed.sets, problems),
-        steps=read("--steps", typed.steps, parse_count),
+        settings=_settings(typed.sets, problems, bindings),
+        steps=read("--steps", typed.steps, parse_steps),
         precise=typed.precise,
         validation=typed.validation,
         trial_time_s=read("--trial-time", typed.trial_time, parse_duration),
@@ -80,11 +84,24 @@ def read_command_line(typed: CommandLine, problems: list[Problem]) -> Overrides:
     )
 
 
-def _settings(sets: tuple[str, ...], problems: list[Problem]) -> dict[str, Scalar]:
+def _example(option: str, text: str) -> str | None:
+    match option:
+        case "--ram-limit" | "--vram-limit":
+            typed = f"{text}MiB or {text}GiB" if text.isdecimal() and int(text) else "76GiB"
+            return f"for example {option} {typed}"
+        case "--allow":
+            return "for example --allow close"
+        case "--study":
+            return f"for example --study {re.sub(r'[^A-Za-z0-9._-]+', '-', text).strip('-.')[:64] or 'first'}"
+        case _:
+            return None
+
+
+def _settings(sets: tuple[str, ...], problems: list[Problem], bindings: Sequence[KnobBinding]) -> dict[str, Scalar]:
     settings: dict[str, Scalar] = {}
     for text in sets:
         try:
-            name, value = parse_assignment(text)
+            name, value = parse_assignment(text, bindings)
         except UsageError as error:
             problems.append(Problem(message=f"--set {text}: {error.message}", hint=error.hint))
             continue

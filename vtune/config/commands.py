@@ -25,6 +25,27 @@ _TAKES_VALUE = frozenset(("-W", "-X", "--check-hash-based-pycs"))
 
 def parse_command(value: object) -> tuple[str, ...]:
     """From a file: text is split as a shell would, without a shell; a list is taken as it is."""
+    words = _words(value)
+    if not words or not words[0]:
+        raise ValueError("is empty")
+    for name in (name for word in words for name in re.findall(r"\{(\w+)\}", word)):
+        # Other braces are the training's own; only what looks like one of ours was meant to be one.
+        if name not in PLACEHOLDERS and (meant := nearest(name, PLACEHOLDERS)):
+            raise ValueError(f"has the unknown placeholder {{{name}}}; did you mean {{{meant}}}?")
+    if any("\0" in word for word in words):
+        raise ValueError("holds a NUL character")
+    return tuple(words)
+
+
+def parse_resume(value: object) -> tuple[str, ...]:
+    """Words behind the command that make it go on: `--resume`."""
+    words = _words(value)
+    if any("\0" in word for word in words):
+        raise ValueError("holds a NUL character")
+    return tuple(words)
+
+
+def _words(value: object) -> list[str]:
     if isinstance(value, str):
         try:
             words = shlex.split(value)
@@ -37,15 +58,7 @@ def parse_command(value: object) -> tuple[str, ...]:
         words = [_word(item) for item in value]
     else:
         raise ValueError(f"must be text or a list of words, got {shown(value)}")
-    if not words or not words[0]:
-        raise ValueError("is empty")
-    for name in (name for word in words for name in re.findall(r"\{(\w+)\}", word)):
-        # Other braces are the training's own; only what looks like one of ours was meant to be one.
-        if name not in PLACEHOLDERS and (meant := nearest(name, PLACEHOLDERS)):
-            raise ValueError(f"has the unknown placeholder {{{name}}}; did you mean {{{meant}}}?")
-    if any("\0" in word for word in words):
-        raise ValueError("holds a NUL character")
-    return tuple(words)
+    return words
 
 
 def is_python(program: str) -> bool:
@@ -111,7 +124,9 @@ def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
     script, _ = script_of(command)
     if script is not None and CONFIG not in script and not (cwd / script).exists():
         meant = nearest(script, [entry.name for entry in cwd.glob("*.py")])
-        return f"there is no script {shown(script)} in {cwd}", f"did you mean {meant}?" if meant else None
+        return f"there is no script {shown(script)} in {cwd}", (
+            f"did you mean {meant}?" if meant else "name it as seen from this folder: the command is started there"
+        )
     return None
 
 

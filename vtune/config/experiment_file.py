@@ -7,7 +7,7 @@ from typing import Any
 
 from vtune.config.quantities import duration_text, price_text
 from vtune.config.trial_config import dump_yaml
-from vtune.domain.experiment import Experiment, PlannedRun
+from vtune.domain.experiment import GRACE_S, Experiment, PlannedRun
 from vtune.errors import UsageError
 from vtune.files import write_atomically
 
@@ -43,12 +43,16 @@ def _section(experiment: Experiment) -> dict[str, Any]:
         },
         "run": _stated(experiment.planned_run),
         "machine": {} if experiment.declared_cores is None else {"cores": experiment.declared_cores},
+        "resume": list(experiment.resume) or None,
+        "launch": {} if experiment.grace_s == GRACE_S else {"grace": duration_text(experiment.grace_s)},
         "price": None if experiment.price is None else price_text(experiment.price),
         "allow": experiment.allow.lower(),
         "knobs": {
             binding.name: {
                 **({"key": ".".join(binding.key)} if binding.key is not None else {}),
+                **({"flag": binding.flag} if binding.flag is not None else {}),
                 **({"values": list(binding.values)} if binding.values else {}),
+                **({"numerics": binding.numerics.lower()} if binding.numerics is not None else {}),
             }
             for binding in experiment.knobs
         },

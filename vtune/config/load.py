@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from vtune.config.commands import (
 )
 from vtune.config.document import Document, read_document, read_training_config
 from vtune.config.find import find_config, missing_file
-from vtune.config.models import MINIMAL, SECTION, VtuneSection, WindowSection, read_section
+from vtune.config.models import MINIMAL, SECTION, ReadSection, VtuneSection, WindowSection, read_section
 from vtune.config.named_config import config_named_by
+from vtune.config.own_knobs import check_own_ways
 from vtune.config.planned_run import planned_run
 from vtune.config.problems import ConfigErrors, Problem
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Experiment, KnobBinding, Limits, PlannedRun, Window, Workload
+from vtune.domain.experiment import GRACE_S, Experiment, Limits, PlannedRun, Window, Workload
 from vtune.errors import UsageError
 from vtune.knobs.keys import find_key, wrong_values
 from vtune.knobs.plan import check_reachable
@@ -49,10 +50,10 @@ class _Training:
 
 def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -> Experiment:
     problems: list[Problem] = []
-    asked = read_command_line(overrides or CommandLine(), problems)
     file = find_config(path, problems)
     document = _document(file, problems) if file is not None else None
     read = read_section(document, problems) if document is not None else None
+    asked = _asked(overrides or CommandLine(), read, problems)
     if document is None or read is None:
         raise ConfigErrors(problems)
     section, failed = read.section, read.failed
@@ -96,7 +97,9 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None) -
         declared_cores=section.machine.cores if section.machine is not None else None,
         price=asked.price or section.price,
         allow=asked.allow or section.allow or "SAME",
-        knobs=_bindings(section),
+        knobs=read.bindings,
+        resume=section.resume or (),
+        grace_s=(section.launch.grace if section.launch is not None else None) or GRACE_S,
         settings={**(section.settings or {}), **asked.settings},
         source=document.path.absolute(),
     )
@@ -138,6 +141,14 @@ def experiment_from_command(cmd: Sequence[str], *, overrides: CommandLine | None
     if problems:
         raise ConfigErrors(problems)
     return experiment
+
+
+def _asked(typed: CommandLine, read: ReadSection | None, problems: list[Problem]) -> Overrides:
+    """What is wrong in a knob of the user's own is not held against its --set."""
+    if read is None:
+        return read_command_line(typed, problems)
+    known = tuple(text for text in typed.sets if text.partition("=")[0].strip() not in read.wrong_knobs)
+    return read_command_line(replace(typed, sets=known), problems, read.bindings)
 
 
 def _plain_workload(command: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> Workload:
@@ -268,24 +279,15 @@ def _stated_run(section: VtuneSection, name: str) -> PlannedRun:
     )
 
 
-def _bindings(section: VtuneSection) -> tuple[KnobBinding, ...]:
-    return tuple(
-        KnobBinding(
-            name=name,
-            key=tuple(knob.key.split(".")) if knob is not None and knob.key is not None else None,
-            values=tuple(knob.values or ()) if knob is not None else (),
-        )
-        for name, knob in (section.knobs or {}).items()
-    )
-
-
 def _check_keys(
     experiment: Experiment, document: Document, training: _Training | None, problems: list[Problem]
 ) -> None:
     before = len(problems)
     for binding in experiment.knobs:
         with _located(document.where([SECTION, "knobs", binding.name, "key"]), problems):
-            find_key(knob_named(binding.name), experiment)
+            find_key(knob_named(binding.name, experiment.knobs), experiment)
+    if len(problems) == before:
+        check_own_ways(experiment, document, problems)
     if training is not None:
         problems += [
             Problem(where=training.document.where(path), message=message)
@@ -298,7 +300,7 @@ def _check_keys(
 def _check_settings(experiment: Experiment, document: Document | None, problems: list[Problem]) -> None:
     for name in experiment.settings:
         with _located(_where_set(document, name), problems):
-            check_reachable(knob_named(name), experiment)
+            check_reachable(knob_named(name, experiment.knobs), experiment)
     with _located(None, problems):
         now: Mapping[str, Scalar] = current_settings(experiment)
         check_settings(experiment.settings, workers_now=now.get("workers"))

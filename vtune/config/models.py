@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import ErrorDetails
 
-from vtune.config.commands import PYTHON, parse_command
+from vtune.config.commands import PYTHON, parse_command, parse_resume
 from vtune.config.document import Document
+from vtune.config.own_knobs import OwnKnobs, read_own_knobs
 from vtune.config.problems import Problem
 from vtune.config.quantities import (
     parse_allow,
@@ -18,9 +19,11 @@ from vtune.config.quantities import (
     parse_duration,
     parse_limit,
     parse_price,
+    parse_steps,
     parse_study,
 )
-from vtune.domain.experiment import Limit, Numerics, Price
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import KnobBinding, Limit, Numerics, Price
 from vtune.errors import UsageError
 from vtune.knobs.registry import KNOB_NAMES, knob_named
 from vtune.knobs.settings import check_value, shown
@@ -60,8 +63,8 @@ class LimitsSection(_Strict):
 
 
 class WindowSection(_Strict):
-    steps: Annotated[int | None, _optional(parse_count)] = None
-    max_steps: Annotated[int | None, _optional(parse_count)] = None
+    steps: Annotated[int | None, _optional(parse_steps)] = None
+    max_steps: Annotated[int | None, _optional(parse_steps)] = None
     trial_time: Annotated[float | None, _optional(parse_duration)] = None
     startup_time: Annotated[float | None, _optional(parse_duration)] = None
     hang_time: Annotated[float | None, _optional(parse_duration)] = None
@@ -74,6 +77,10 @@ class RunSection(_Strict):
     samples_per_epoch: Annotated[int | None, _optional(parse_count)] = None
 
 
+class LaunchSection(_Strict):
+    grace: Annotated[float | None, _optional(parse_duration)] = None
+
+
 class MachineSection(_Strict):
     cores: Annotated[int | None, _optional(parse_count)] = None
 
@@ -81,6 +88,13 @@ class MachineSection(_Strict):
 class KnobSection(_Strict):
     key: str | None = Field(default=None, min_length=1)
     values: list[Any] | None = None
+    flag: str | None = Field(default=None, min_length=1)
+    numerics: Annotated[Numerics | None, _optional(parse_allow)] = None
+
+
+# Only the user can say them of a knob of their own, and nobody has to of vtune's.
+OF_OWN_KNOBS = ("flag", "numerics")
+OWN_KEYS_HINT = "a knob that vtune knows takes key and values; it finds the flag in the command by itself"
 
 
 class VtuneSection(_Strict):
@@ -93,6 +107,9 @@ class VtuneSection(_Strict):
     window: WindowSection | None = None
     run: RunSection | None = None
     machine: MachineSection | None = None
+    launch: LaunchSection | None = None
+    # As a command is: one text, or a list of words.
+    resume: Annotated[tuple[str, ...] | None, _optional(parse_resume)] = None
     price: Annotated[Price | None, _optional(parse_price)] = None
     allow: Annotated[Numerics | None, _optional(parse_allow)] = None
     knobs: dict[str, KnobSection | None] | None = None
@@ -104,6 +121,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "window": WindowSection,
     "run": RunSection,
     "machine": MachineSection,
+    "launch": LaunchSection,
 }
 
 
@@ -112,6 +130,9 @@ class ReadSection:
     section: VtuneSection
     # Keys left out because they were wrong: what depends on them cannot be judged any more.
     failed: frozenset[str]
+    bindings: tuple[KnobBinding, ...] = ()
+    # Names in `vtune.knobs` that are no knobs: the same holds for them.
+    wrong_knobs: frozenset[str] = frozenset()
 
 
 def read_section(document: Document, problems: list[Problem]) -> ReadSection | None:
@@ -129,8 +150,10 @@ def read_section(document: Document, problems: list[Problem]) -> ReadSection | N
         for item in error.errors(include_url=False):
             problems.append(_problem(document, item))
             failed.add(str(item["loc"][0]) if item["loc"] else "command")
+    own = read_own_knobs(document, raw.get("knobs"), problems)
+    failed |= {"knobs"} if own.wrong else set()
     for part in ("knobs", "settings"):
-        found = _knob_problems(document, part, raw.get(part))
+        found = _knob_problems(document, part, raw.get(part), own)
         problems += found
         failed |= {part} if found else set()
     right = {key: value for key, value in raw.items() if str(key) not in failed}
@@ -139,16 +162,34 @@ def read_section(document: Document, problems: list[Problem]) -> ReadSection | N
     elif right.get("knobs"):
         right["knobs"] = {name: _in_our_words(name, entry) for name, entry in right["knobs"].items()}
     if right.get("settings"):
-        right["settings"] = {name: check_value(knob_named(name), value) for name, value in right["settings"].items()}
+        right["settings"] = _checked(right["settings"], own)
     section = VtuneSection.model_validate({**right, **({"command": [PYTHON]} if "command" in failed else {})})
     problems += _window_problems(document, section)
-    return ReadSection(section, frozenset(failed))
+    return ReadSection(section, frozenset(failed), _bindings(section, own), frozenset(own.wrong))
+
+
+def _checked(settings: Mapping[str, Any], own: OwnKnobs) -> dict[str, Scalar]:
+    known = {name: value for name, value in settings.items() if name not in own.wrong}
+    return {name: check_value(knob_named(name, own.known), value) for name, value in known.items()}
+
+
+def _bindings(section: VtuneSection, own: OwnKnobs) -> tuple[KnobBinding, ...]:
+    vtunes = (
+        KnobBinding(
+            name=name,
+            key=tuple(knob.key.split(".")) if knob is not None and knob.key is not None else None,
+            values=tuple(knob.values or ()) if knob is not None else (),
+        )
+        for name, knob in (section.knobs or {}).items()
+        if name in KNOB_NAMES
+    )
+    return (*vtunes, *own.known)
 
 
 def _problem(document: Document, error: ErrorDetails) -> Problem:
     keys = [SECTION, *(part for part in error["loc"] if part != "[key]")]
     name = ".".join(str(key) for key in keys)
-    kind, value = error["type"], error["input"]
+    kind, value, hint = error["type"], error["input"], None
     match kind:
         case "extra_forbidden" | "invalid_key":
             known = _known_keys(keys[1:-1])
@@ -161,6 +202,7 @@ def _problem(document: Document, error: ErrorDetails) -> Problem:
             return Problem(where=where, message=f"{name} is missing", hint=SAY_HOW)
         case "value_error":
             message = f"{name} {error['ctx']['error']}"
+            hint = getattr(error["ctx"]["error"], "hint", None)
         case "string_type":
             message = f"{name} must be text, got {shown(value)}"
         case "string_too_short":
@@ -171,7 +213,7 @@ def _problem(document: Document, error: ErrorDetails) -> Problem:
             message = f"{name} must be a mapping (lines of `key: value`), got {shown(value)}"
         case _:
             message = f"{name}: {error['msg']}, got {shown(value)}"
-    return Problem(where=document.where(keys), message=message)
+    return Problem(where=document.where(keys), message=message, hint=hint)
 
 
 def _known_keys(loc: Sequence[str | int]) -> list[str]:
@@ -182,17 +224,23 @@ def _known_keys(loc: Sequence[str | int]) -> list[str]:
     return list(_MODELS[str(loc[0])].model_fields)
 
 
-def _knob_problems(document: Document, part: str, entries: object) -> list[Problem]:
+def _knob_problems(document: Document, part: str, entries: object, own: OwnKnobs) -> list[Problem]:
     """From the raw values, so that they are found even where pydantic has refused another part."""
     found: list[Problem] = []
     for name, entry in entries.items() if isinstance(entries, Mapping) else ():
         keys = [SECTION, part, name]
+        if str(name) in own.wrong or (part == "knobs" and str(name) in own.bindings):
+            continue
         try:
-            knob = knob_named(str(name))
+            knob = knob_named(str(name), own.known)
         except UsageError as error:
             where = document.where(keys, at_key=True)
             found.append(Problem(where=where, message=f"vtune.{part}: {error.message}", hint=error.hint))
             continue
+        for key in OF_OWN_KNOBS if part == "knobs" and isinstance(entry, Mapping) else ():
+            if entry.get(key) is not None:
+                message = f"vtune.knobs: {name} is vtune's own, and takes no {key}"
+                found.append(Problem(where=document.where([*keys, key]), message=message, hint=OWN_KEYS_HINT))
         for deeper, value in [((), entry)] if part == "settings" else _values(entry):
             try:
                 check_value(knob, value)
@@ -213,7 +261,7 @@ def _keys_of_knobs(entries: object) -> dict[str, dict[str, str]]:
 
 def _in_our_words(name: str, entry: Any) -> Any:
     """bf16 for bf16-mixed: in settings and journals the same thing has one name."""
-    if not isinstance(entry, Mapping) or not entry.get("values"):
+    if name not in KNOB_NAMES or not isinstance(entry, Mapping) or not entry.get("values"):
         return entry
     return {**entry, "values": [check_value(knob_named(name), value) for value in entry["values"]]}
 

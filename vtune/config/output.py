@@ -72,8 +72,6 @@ def redirected_output(workload: Workload, folder: Path) -> Redirection:
         dotted = ".".join(path)
         if path[-1] in CHECKPOINT_NAMES and _resumes(workload):
             notes.append(f"{dotted} was left at {value}: the training resumes from it")
-        elif workload.config_path is not None and workload.config_path.suffix.lower() == ".toml":
-            notes.append(f"{dotted} was left at {value}: vtune cannot write TOML yet")
         else:
             changes[path] = places.instead_of(value, path[-1])
             notes.append(f"{dotted} points into the trial's folder instead of {value}")
@@ -87,6 +85,16 @@ def redirected_output(workload: Workload, folder: Path) -> Redirection:
             command[argument.position] = argument.prefix + places.instead_of(argument.value, name)
             notes.append(f"{argument.typed} points into the trial's folder instead of {argument.value}")
     return Redirection(changes, tuple(command), tuple(notes), tuple(places.create))
+
+
+def output_folders(workload: Workload) -> tuple[Path, ...]:
+    """Where the training writes, as far as its config and its command tell, each place once."""
+    named = [value for _, value in _output_keys(workload.config or {})]
+    for argument in sure_arguments(workload.command):
+        name = argument.name.replace("-", "_").rpartition(".")[2]
+        if (name in OUTPUT_NAMES or argument.name == "hydra.run.dir") and argument.value:
+            named.append(argument.value)
+    return tuple(dict.fromkeys((workload.cwd / name).resolve() for name in named if "{config}" not in name))
 
 
 def tracker_env(folder: Path) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from typing import Any, get_args
 from vtune.config.document import Document, read_document
 from vtune.config.find import missing_file
 from vtune.config.problems import ConfigErrors, Problem
-from vtune.config.quantities import parse_count, parse_share
+from vtune.config.quantities import parse_share, parse_steps
+from vtune.domain.experiment import KnobBinding
 from vtune.domain.knob import Knob
 from vtune.domain.phases import Option, Phase, Plan, Risk, RungValue, Success, Times
 from vtune.errors import UsageError
@@ -34,6 +35,9 @@ SUCCESS_KEYS = ("gpu_util",)
 RISKS: tuple[Risk, ...] = get_args(Risk)
 # The user's own × 2, as `x2`.
 _TIMES = re.compile(r"[x×]\s*(?P<factor>[0-9]{1,6}(?:\.[0-9]{1,6})?)")
+# A launch takes half a minute at least: so many are a night.
+MOST_RUNGS = 300
+MOST_TIMES = 1024
 _EXAMPLE = "for example:\nphases:\n  - turn: {workers: [2, 4, 8]}"
 
 Keys = tuple[str | int, ...]
@@ -44,13 +48,14 @@ def bundled_plans() -> tuple[str, ...]:
     return BUNDLED_NAMES
 
 
-def load_plan(name_or_path: str) -> Plan:
-    """A bundled name goes before a file of that name: `./ladder` is the file."""
+def load_plan(name_or_path: str, bindings: Sequence[KnobBinding] = ()) -> Plan:
+    """A bundled name goes before a file of that name: `./ladder` is the file. `bindings`: those of the experiment, in
+    which knobs of the user's own are known."""
     if name_or_path in BUNDLED_NAMES:
         return _read(BUNDLED / f"{name_or_path}.yaml")
     path = Path(name_or_path).expanduser()
     if path.is_file():
-        return _read(path)
+        return _read(path, bindings)
     if path.name.endswith(ENDINGS):
         bundled = f"vtune's own: {', '.join(BUNDLED_NAMES)}"
         if path.stem in BUNDLED_NAMES:
@@ -65,10 +70,10 @@ def load_plan(name_or_path: str) -> Plan:
     )
 
 
-def _read(path: Path) -> Plan:
+def _read(path: Path, bindings: Sequence[KnobBinding] = ()) -> Plan:
     problems: list[Problem] = []
     document = read_document(path, problems)
-    plan = _Reading(document, problems).plan(path.stem) if document is not None else None
+    plan = _Reading(document, problems, bindings).plan(path.stem) if document is not None else None
     if plan is None or problems:
         raise ConfigErrors(problems)
     return plan
@@ -77,8 +82,9 @@ def _read(path: Path) -> Plan:
 class _Reading:
     """Goes on after each mistake, so that all of them are told."""
 
-    def __init__(self, document: Document, problems: list[Problem]) -> None:
+    def __init__(self, document: Document, problems: list[Problem], bindings: Sequence[KnobBinding]) -> None:
         self._document = document
+        self._bindings = bindings
         self._problems = problems
 
     def plan(self, name: str) -> Plan:
@@ -89,12 +95,25 @@ class _Reading:
             self._say(("phases",), f"phases must be a list of phases, got {shown(listed)}", hint=_EXAMPLE)
             listed = []
         phases = [self._phase(number, one) for number, one in enumerate(listed, 1)]
+        options = self._options(data.get("options"))
+        self._too_many([phase for phase in phases if phase is not None], options)
         return Plan(
             name=name,
             about=self._text(("about",), data.get("about")) or "",
             phases=tuple(phase for phase in phases if phase is not None),
-            options=tuple(self._options(data.get("options"))),
+            options=tuple(options),
         )
+
+    def _too_many(self, phases: Sequence[Phase], options: Sequence[Option]) -> None:
+        hint = f"each rung is a launch of the training: a plan has at most {MOST_RUNGS} of them, and its options"
+        counts = {phase.number: len(phase.rungs) + len(phase.beyond) for phase in phases}
+        large = {number: count for number, count in counts.items() if count > MOST_RUNGS}
+        for number, count in large.items():
+            self._say(("phases", number - 1), f"phase {number} lists {count} rungs, more than {MOST_RUNGS}", hint=hint)
+        total = sum(counts.values()) + len(options)
+        if total > MOST_RUNGS and not large:
+            words = f"the plan lists {total} rungs and options, more than {MOST_RUNGS}"
+            self._say(("phases",), words, hint=hint, at_key=True)
 
     def _phase(self, number: int, entry: object) -> Phase | None:
         at: Keys = ("phases", number - 1)
@@ -194,9 +213,11 @@ class _Reading:
         times = _TIMES.fullmatch(raw.strip()) if isinstance(raw, str) else None
         if times is not None and knob.kind == "int":
             factor = float(times["factor"])
-            if factor > 0:
+            if 0 < factor <= MOST_TIMES:
                 return Times(factor=factor)
-            self._say(at, f"{knob.name} must be more than x0, got {shown(raw)}")
+            bound = "more than x0" if factor == 0 else f"at most x{MOST_TIMES}"
+            hint = f"relative values are more than x0 and at most x{MOST_TIMES} of the training's own"
+            self._say(at, f"{knob.name} must be {bound}, got {shown(raw)}", hint=hint)
             return None
         try:
             return check_value(knob, raw)
@@ -222,7 +243,7 @@ class _Reading:
 
     def _knob(self, at: Keys, name: object, *, at_key: bool = True) -> Knob | None:
         try:
-            return knob_named(str(name))
+            return knob_named(str(name), self._bindings)
         except UsageError as error:
             self._say(at, error.message, hint=error.hint, at_key=at_key)
             return None
@@ -253,9 +274,9 @@ class _Reading:
         if entry is None:
             return None
         try:
-            counts = [parse_count(one) for one in (entry if isinstance(entry, list) else [entry])]
+            counts = [parse_steps(one) for one in (entry if isinstance(entry, list) else [entry])]
         except ValueError as error:
-            self._say(at, f"steps {error}")
+            self._say(at, f"steps {error}", hint=getattr(error, "hint", None))
             return None
         if len(counts) not in (1, 2) or counts[0] > counts[-1]:
             self._say(at, f"steps must be like 100, or [100, 200] for at least and at most, got {shown(entry)}")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import get_args
 
 from vtune.domain.experiment import Limit, Numerics, Price
+from vtune.domain.search import Sampler
 from vtune.knobs.settings import shown
 from vtune.knobs.spelling import nearest
 
@@ -23,6 +24,18 @@ _PRICE = re.compile(
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 # A trial of more than a month is a typing error; it also keeps every sum of times within the clock's range.
 LONGEST_S = 30 * 24 * 3600.0
+# A trial is a short window of the training: 300 steps are the most that vtune asks for by itself.
+MOST_STEPS = 100_000
+# Samples, iterations: above it a projection is nobody's training, and sums leave what a float holds.
+MOST = 10**12
+# Of one search; a journal of so many is still read in seconds.
+MOST_TRIALS = 10_000
+
+
+class OutOfRange(ValueError):
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def parse_limit(value: object) -> Limit:
@@ -50,7 +63,7 @@ def parse_limit(value: object) -> Limit:
 def parse_duration(value: object) -> float:
     """`3m`, `90s`, `1h30m`; a bare number is seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
+        seconds = float(min(value, 2 * LONGEST_S))  # a whole number of YAML has no end
     else:
         match = _DURATION.fullmatch(value.replace(" ", "")) if isinstance(value, str) and value.strip() else None
         if match is None:
@@ -58,8 +71,33 @@ def parse_duration(value: object) -> float:
         hours, minutes, rest = (float(match[name] or 0) for name in ("hours", "minutes", "seconds"))
         seconds = 3600 * hours + 60 * minutes + rest
     if not 0 < seconds <= LONGEST_S:
-        raise ValueError(f"must be more than 0 and at most 30 days, got {shown(value)}")
+        hint = "a trial takes minutes, such as 3m; from 1s to 30 days (720h) are taken"
+        raise OutOfRange(f"must be more than 0 and at most 30 days, got {shown(value)}", hint)
     return seconds
+
+
+def parse_budget(value: object) -> float:
+    """`30m`; nobody means a budget in seconds without saying so."""
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()):
+        raise ValueError(f"must have a unit, as {value.strip()}s or {value.strip()}m, got {shown(value)}")
+    return parse_duration(value)
+
+
+def parse_trials(value: object) -> int:
+    found = parse_count(value)
+    if found > MOST_TRIALS:
+        raise ValueError(f"must be at most {MOST_TRIALS}, got {found}")
+    return found
+
+
+def parse_sampler(value: object) -> Sampler:
+    samplers: tuple[Sampler, ...] = get_args(Sampler)
+    for known in samplers:
+        if value == known:
+            return known
+    meant = nearest(value, samplers) if isinstance(value, str) else None
+    named = f"{', '.join(samplers[:-1])} or {samplers[-1]}"
+    raise ValueError(f"must be {named}, got {shown(value)}" + (f'; did you mean "{meant}"?' if meant else ""))
 
 
 def parse_price(value: object) -> Price:
@@ -103,14 +141,21 @@ def parse_share(value: object) -> float:
     return float(match[1]) / 100
 
 
-def parse_count(value: object) -> int:
+def parse_steps(value: object) -> int:
+    """Measured steps of a trial."""
+    return parse_count(value, most=MOST_STEPS)
+
+
+def parse_count(value: object, *, most: int = MOST) -> int:
     """A whole number of at least 1, typed on a command line or in a file."""
-    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", value.strip()):
+    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,40}", value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"must be a whole number, got {shown(value)}")
     if value < 1:
         raise ValueError(f"must be at least 1, got {value}")
+    if value > most:
+        raise OutOfRange(f"must be at most {most}, got {shown(value)}", f"whole numbers from 1 to {most} are taken")
     return value
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from vtune.config.edit_problem import CannotEdit, Plain
+from vtune.config.edit_toml import toml_text
 from vtune.domain.effects import ConfigValue
 from vtune.domain.experiment import Workload
 from vtune.errors import UsageError
@@ -17,8 +20,6 @@ from vtune.files import write_atomically
 
 SECTION = "vtune"
 Changes = Mapping[tuple[str, ...], ConfigValue]
-# As YAML and JSON have it.
-Plain = bool | int | float | str | list[int] | None
 
 
 def write_trial_config(workload: Workload, changes: Changes, target: Path) -> None:
@@ -27,14 +28,14 @@ def write_trial_config(workload: Workload, changes: Changes, target: Path) -> No
         raise UsageError("the training has no config to be copied", hint="name it in vtune.config")
     source = workload.config_path
     suffix = "" if source is None else source.suffix.lower()
-    if suffix == ".toml":
-        write_atomically(target, _toml(source, changes))
-        return
     wanted: Mapping[str, Any] = workload.config
     plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
     for path, value in plain.items():
         wanted = _with_value(wanted, path, value)
-    if suffix == ".json":
+    text: str | None
+    if suffix == ".toml":
+        text = _toml(source, plain, wanted)
+    elif suffix == ".json":
         dumped = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
         text = dumped if same_values(json.loads(dumped), wanted) else None
     else:
@@ -143,14 +144,14 @@ def _section_pieces(root: yaml.MappingNode, text: str) -> list[tuple[int, int, s
     return pieces
 
 
-def _toml(source: Path | None, changes: Changes) -> str:
-    if changes:
-        keys = ", ".join(".".join(path) for path in changes)
-        raise UsageError(
-            f"vtune cannot write TOML yet, so it cannot set {keys} in {source}",
-            hint="keep the training's config in YAML or JSON, or set the value in the file itself",
-        )
+def _toml(source: Path | None, changes: Mapping[tuple[str, ...], Plain], wanted: Mapping[str, Any]) -> str | None:
     try:
-        return source.read_text(encoding="utf-8") if source is not None else ""
+        text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
+        text = toml_text(text, changes) if changes else text
+        return text if same_values(tomllib.loads(text), dict(wanted)) else None
     except OSError as error:
         raise UsageError(f"{source} cannot be read: {error.strerror}") from error
+    except CannotEdit as error:
+        raise UsageError(
+            f"{source} cannot be changed: {error}", hint="set the value in the file itself, or keep it in YAML or JSON"
+        ) from error

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vtune.domain.compared import RankedBy as RankedBy
 from vtune.domain.record import TrialRecord
 
-# The whole run, where it is known how many epochs it has; an epoch with its restart, where it is known how long one is.
-RankedBy = Literal["samples_per_s_whole_run", "samples_per_s_epoch", "samples_per_s"]
 LostFor = Literal[
     "failed",
     "no_rate",
@@ -17,10 +16,14 @@ LostFor = Literal[
     "ceiling",
     "not_lasting",
     "too_short",
+    # Ended early, for another was surely faster.
+    "beaten",
     "over_limit",
     # Of the device's memory, limit or not: its allocator lives on what it gives back.
     "out_of_room",
     "repeated",
+    # A launch of the whole training.
+    "full_run",
     "other_cache",
     # Another command or config than the phases walked with.
     "other_training",

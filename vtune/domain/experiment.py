@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from vtune.domain.effects import Scalar
 
+# How long a full run that is told to end may take to save.
+GRACE_S = 120.0
 Numerics = Literal["SAME", "CLOSE", "DIFFERENT"]
 
 
@@ -96,11 +98,16 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobBinding:
-    """How the user's config names a knob, when they said so in `vtune.knobs`."""
+    """How the user's config names a knob, when they said so in `vtune.knobs`; of a name that vtune does not know, all
+    that there is to know."""
 
     name: str
     key: tuple[str, ...] | None = None
     values: tuple[Scalar, ...] = ()
+    # Of a knob of the user's own only: the command's flag, as it stands there, in place of a key.
+    flag: str | None = None
+    # What they say it does to the numbers.
+    numerics: Numerics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,5 +126,8 @@ class Experiment:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The file the user named; None for `-- CMD`.
     source: Path | None = None
+    # For full runs: words that make the command go on from its last checkpoint, and how long it may take to save.
+    resume: tuple[str, ...] = ()
+    grace_s: float = GRACE_S
     # Flags of the command that an earlier trial of the study turned without effect, as typed.
     ignored_flags: frozenset[str] = frozenset()

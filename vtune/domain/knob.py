@@ -15,12 +15,12 @@ LoaderOption = Literal["num_workers", "prefetch_factor", "persistent_workers", "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
     name: str
-    kind: Literal["int", "bool", "text"]
+    kind: Literal["int", "float", "bool", "text"]
     minimum: int | None = None
     maximum: int | None = None
     # What a relative value (half the patch) is rounded to.
     multiple: int = 1
-    # Of a text: all that it can be, as vtune says it, …
+    # Of a text: all that it can be, as vtune says it (nothing: anything), …
     words: tuple[str, ...] = ()
     # … and as families of trainings write these words, in the same order.
     spellings: tuple[tuple[Scalar, ...], ...] = ()

@@ -21,6 +21,17 @@ class Gpu:
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeGpu:
+    """As it is before anything of ours runs on it."""
+
+    index: int
+    uuid: str
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    util_percent: float | None = None
+
+
 def bare_uuid(text: str) -> str:
     """Without the driver's prefix, which torch leaves out: how a device told by one is found at the other."""
     return text.lower().removeprefix("gpu-").removeprefix("mig-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from vtune.domain.effects import Scalar
@@ -77,13 +77,45 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPhases:
+    """What is asked of a walk along a plan, beside the experiment; the journal has the rest."""
+
+    plan: Plan
+    up_to: int | None = None
+    # Past a ladder's documented end, as long as it wins.
+    extend: bool = False
+    # The plan's own sets of settings are measured, not only predicted.
+    options: bool = False
+    # A race against the user's own settings, where single launches leave a doubt.
+    confirm: bool = True
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return tuple(one for one in self.plan.phases if self.up_to is None or one.number <= self.up_to)
+
+    def within(self, cores: float) -> AskedPhases:
+        """Extended to more workers than cores, a ladder would only find out what is known of them."""
+        phases = tuple(
+            replace(one, beyond=tuple(rung for rung in one.beyond if not _more_workers(rung, cores)))
+            for one in self.plan.phases
+        )
+        return replace(self, plan=replace(self.plan, phases=phases))
+
+
+def _more_workers(rung: Mapping[str, RungValue], cores: float) -> bool:
+    workers = rung.get("workers")
+    return isinstance(workers, int) and workers > cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRung:
     """One step of a phase. `turned` is what it changes against what had won before it, `settings` all it asks for."""
 
     turned: Mapping[str, Scalar]
     settings: Mapping[str, Scalar]
-    # skipped: not measured, and why; open: its turn has not come.
-    state: Literal["kept", "rejected", "skipped", "open"]
+    # skipped: not measured, and why; open: its turn has not come, or it is being tried; interrupted: its turn comes
+    # again.
+    state: Literal["kept", "rejected", "skipped", "open", "interrupted"]
     why: str = ""
     trial: int | None = None
     # Over what had won before it.
@@ -131,6 +163,10 @@ class Walk:
     trials: tuple[int, ...] = ()
     # Launches still to come, with the race, at least and at most.
     left: tuple[int, int] = (0, 0)
+    # Besides, at most: to make the user's own settings fit, and once more of what a step is compared with, where that
+    # read its data otherwise.
+    left_to_fit: int = 0
+    left_again: int = 0
     # Why it cannot go on, where no baseline could be measured.
     stopped: str | None = None
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from vtune.domain.phases import Walk
 from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.search import Hunt, Space
 from vtune.domain.trial import TrialSpec
 
 
@@ -45,4 +46,13 @@ class WalkMoved:
     records: tuple[TrialRecord, ...] = ()
 
 
-TuningEvent = TrialStarted | TrialProgress | TrialFinished | WalkMoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HuntMoved:
+    """The same of a search."""
+
+    hunt: Hunt
+    space: Space
+    records: tuple[TrialRecord, ...] = ()
+
+
+TuningEvent = TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved

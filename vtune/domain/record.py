@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from vtune.domain.compared import Beat
+from vtune.domain.compared import Cache as Cache
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
 from vtune.domain.prediction import Prediction
@@ -64,6 +66,8 @@ class TrainingCost:
     # Work that only every n-th step does was found and kept in its place; such a step takes so much longer.
     period_steps: int | None = None
     period_extra_s: float | None = None
+    # Steps that took many times the usual, by their numbers from the training's first on.
+    long_steps: tuple[int, ...] = ()
 
 
 Change = Literal[
@@ -231,9 +235,6 @@ class ProcessUse:
     files_per_sample: float | None = None
 
 
-Cache = Literal["cold", "warm", "mixed", "unknown"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Numbers of one trial, from its files alone."""
@@ -282,6 +283,11 @@ class Measurement:
     shm_peak_bytes: int | None = None
     # Of all tensors in the largest batch that was delivered.
     batch_bytes: int | None = None
+    # What one batch takes of /dev/shm: its segments in whole pages, with a share on top where they were not counted or
+    # batches differ.
+    batch_shm_bytes: int | None = None
+    # What was free of /dev/shm before the trial.
+    shm_room_bytes: int | None = None
     # What full queues take of /dev/shm, and of pinned memory where batches are pinned.
     shm_needed_bytes: int | None = None
     pinned_bytes: int | None = None
@@ -371,3 +377,5 @@ class TrialRecord:
     race: RaceLeg | None = None
     # What it was expected to do, before it was run.
     predicted: Prediction | None = None
+    # What it was ended early for: a leader that was surely faster. Its rate is good enough to lose by, and no more.
+    beaten: Beat | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from vtune.domain.compared import Beat
 from vtune.domain.effects import Effect, Scalar
 from vtune.domain.prediction import Prediction
 
@@ -52,6 +53,8 @@ class Proposal:
     predicted: Prediction | None = None
     # Measured steps at least and at most, where whoever proposes it wants another window than usual.
     steps: tuple[int, int] | None = None
+    # Where it surely stays below this, it is ended early.
+    beat: Beat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,10 @@ class TrialSpec:
     race: RaceLeg | None = None
     # What it was expected to do, before it was run.
     predicted: Prediction | None = None
+    beat: Beat | None = None
+    # A full run, which goes on without the vtune that started it; and the files that it alone holds meanwhile.
+    outlives: bool = False
+    locks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +135,11 @@ class KernelKill:
 
 
 # Why the trial was ended, seen from vtune.
-# `standstill`: its time was up, and it had not moved for long.
+# `standstill`: its time was up, and it had not moved for long. `beaten`: another trial is surely faster.
 EndedBy = Literal[
     "itself",
     "window",
+    "beaten",
     "trial_time",
     "standstill",
     "startup_time",

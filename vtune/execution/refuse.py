@@ -28,7 +28,11 @@ def refused_record(experiment: Experiment, proposal: Proposal, number: int, refu
         status=TrialStatus.REFUSED,
         detail=refusal.detail,
         seconds=0.0,
-        measurement=Measurement(batch_bytes=refusal.batch_bytes, shm_needed_bytes=refusal.needed_bytes),
+        measurement=Measurement(
+            batch_bytes=refusal.batch_bytes,
+            batch_shm_bytes=refusal.batch_shm_bytes,
+            shm_needed_bytes=refusal.needed_bytes,
+        ),
         diagnosis=Diagnosis(bottleneck="unknown", verdict=f"refused: {refusal.detail}", next=refusal.next),
         asked={
             name: value for name, value in proposal.settings.items() if name not in current or current[name] != value

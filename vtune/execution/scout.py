@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vtune.analysis.roles import find_roles
+from vtune.analysis.roles import find_roles, settings_in_common
+from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TrialStarted, TuningEvent
@@ -65,7 +66,8 @@ def learn_loader(
     notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))
     window = replace(watch.window, steps=SCOUT_STEPS, max_steps=SCOUT_STEPS)
     outcome = engine.run(spec, folder, replace(watch, window=window, scout=True), notify)
-    if outcome.ended_by in ("window", "itself"):
+    # Over its RAM limit, too: with fewer workers it may have room, and which loader has them was seen.
+    if outcome.ended_by in ("window", "itself", "limit"):
         loader = _train_loader(folder)
         if loader is not None:
             told = {"train_loader": loader.key, "where": loader.where, "settings": loader.settings}
@@ -86,6 +88,17 @@ def _train_loader(folder: TrialPaths) -> TrainLoader | None:
     while log.refresh():
         pass
     roles = find_roles(log.steps, log.delivered, log.facts)
-    if roles is None or roles.train is None:
+    if roles is None:
+        return _only_loader(log.facts)
+    if roles.train is None:
         return None
     return TrainLoader(key=roles.train.key, where=roles.train.where, settings=roles.settings)
+
+
+def _only_loader(facts: Sequence[Fact]) -> TrainLoader | None:
+    """Before its first step a training with one loader has told which it is."""
+    told = {str(fact.data.get("key")): str(fact.data.get("where") or "") for fact in facts if fact.name == "loader"}
+    if len(told) != 1:
+        return None
+    [(key, where)] = told.items()
+    return TrainLoader(key=key, where=where, settings=dict(settings_in_common(facts)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width
 from vtune.analysis.growth import is_undecided
+from vtune.analysis.period import LEAST_SEEN
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import has_seen_validation, validation_seen
@@ -20,6 +22,8 @@ STEPS_BETWEEN = 5
 # would show none of them in every third window.
 BATCHES_FOR_A_TAIL = 100
 WAITS = 0.05
+# Times the most steps of a window, for steps that are long and rare.
+LONGER = 3
 # Of a core: a process that waits for its workers looks every few seconds whether they still live.
 ASLEEP = 0.01
 # The first of the looks at a time span lies so near to its beginning.
@@ -41,6 +45,29 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
         return False
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     return width is not None and width <= window.narrow
+
+
+def waits_for_long_steps(measured: Measurement, window: Window, earlier: Sequence[TrialRecord], steps: int) -> bool:
+    """A step for which the training stood still is seen until it is known how often it comes: once in a window of a
+    hundred it may come in every hundredth or in every tenth thousandth. `steps`: of the training so far."""
+    cost = measured.training_cost
+    if cost is None or window.steps == window.max_steps or measured.steps_measured >= LONGER * window.max_steps:
+        return False
+    if cost.period_steps is not None:
+        return False
+    known = max((one for record in earlier if (one := _long_period(record)) is not None), default=None)
+    if known is not None:
+        return measured.steps_measured <= LEAST_SEEN * known
+    long = cost.long_steps
+    if not long or len(long) > LEAST_SEEN:
+        return False
+    # Were it regular, it would have come again by then.
+    return steps <= long[-1] + max(long[0], *(b - a for a, b in pairwise((0, *long)))) + STEPS_BETWEEN
+
+
+def _long_period(record: TrialRecord) -> int | None:
+    cost = record.measurement.training_cost
+    return cost.period_steps if cost is not None and cost.long_steps else None
 
 
 def waits_for_validation(window: Window, roles: Roles | None, facts: Sequence[Fact]) -> bool:

@@ -4,9 +4,17 @@ A process of its own (see `command`), so that the trial dies with vtune whatever
 
     term REASON             SIGTERM to the whole tree, 3 s later SIGKILL
     grace REASON SECONDS    let the training end by itself that long (it was told so by the stop file), then as term
+    ask REASON SECONDS      SIGTERM to the main process alone, which may save; after that long as term
     kill REASON             SIGKILL at once
 
-End of file on stdin means that vtune is gone. Standard library only, and only the part of it that loads fast.
+On stdout it answers, each a line:
+
+    started PID             of the training's command
+    refused ERRNO PATH      the trial's folder does not take what a trial needs: nothing runs
+    outcome JSON            how it ended, where the folder does not take it
+
+End of file on stdin means that vtune is gone. A full run (`outlives` in its spec) goes on without it: a SIGTERM to this
+process asks it to end, a second one ends it at once. Standard library only, and only the part of it that loads fast.
 """
 
 from __future__ import annotations
@@ -21,11 +29,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from vtune.execution import shm
+from vtune.execution import leader, shm
 from vtune.execution.defects import note_defect
+from vtune.execution.locks import Locks
 from vtune.execution.memory_guard import MemoryGuard
 from vtune.execution.process_tree import (
-    TOKEN_VARIABLE,
     Process,
     boot_id,
     descendants,
@@ -35,25 +43,25 @@ from vtune.execution.process_tree import (
     send,
     trial_processes,
 )
+from vtune.execution.state_files import StateFiles
 from vtune.execution.tmpdir import make_tmpdir, remove_tmpdir
 
 # Type checkers take any constant of this name for true; importing the real one would load typing, 2 ms.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any, NoReturn, TypeVar
+    from typing import Any, TypeVar
 
     T = TypeVar("T")
 
 # Loader workers, resource trackers and torch's shm manager notice the end of their parent and clean up themselves.
 STRAGGLER_GRACE_S = 1.0
 TERM_GRACE_S = 3.0
+# Of a full run that nobody guards any more and somebody ends by a signal to its supervisor.
+ASK_GRACE_S = 120.0
 # How often new segments of shared memory are looked for: their user may be gone, out of memory, at the next look.
 _LOOK_S = 1.0
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-# What a process writes that could not join the trial's memory group, before it becomes the training all the same.
-_NOT_JOINED = b"\1"
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from vtune.execution.supervisor import main; main()"
 
 
@@ -75,12 +83,20 @@ def main() -> None:
     try:
         supervisor = Supervisor(folder, inject, int(vtune_pid))
         supervisor.run()
-    except BaseException:
+    except BaseException as error:
+        _tell_refusal(error)
         # A defect of vtune: vtune sees that there is no outcome, and sweeps; here is what it was.
         note_defect(folder)
         if supervisor is not None:
-            supervisor.kill()
+            supervisor.give_up()
         sys.exit(70)
+
+
+def _tell_refusal(error: BaseException) -> None:
+    """To vtune itself: where the trial's folder cannot be written, nothing can be told there."""
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        with contextlib.suppress(OSError):
+            os.write(1, f"refused {error.errno} {error.filename}\n".encode(errors="surrogateescape"))
 
 
 class Supervisor:
@@ -89,12 +105,16 @@ class Supervisor:
         with open(os.path.join(folder, "spec.json"), encoding="utf-8") as file:
             self._spec: dict[str, Any] = json.load(file)
         self._token = self._spec["token"]
+        self._outlives = bool(self._spec.get("outlives"))
+        self._files = StateFiles(folder)
+        self._locks = Locks(self._spec.get("locks") or ())
         self._segments = shm.Segments()
         self._look_due_s = 0.0
         self._leader: int | None = None
         self._status: int | None = None
         self._childless = True
         self._ended_by: str | None = None
+        self._is_asked = False
         self._leave_at_s = float("inf")
         self._at_once = False
         self._orders = b""
@@ -106,13 +126,16 @@ class Supervisor:
         self._events = select.poll()
         self._events.register(0, select.POLLIN)
         self._wakeup = self._listen_to_signals()
-        self._vtune = self._watch_vtune(vtune_pid)
-        self._tmpdir = make_tmpdir()
-        self._env = self._environment(inject)
+        self._vtune = None if self._outlives else self._watch_vtune(vtune_pid)
+        # A full run keeps the user's: a resumed one may look for what it left there.
+        self._tmpdir = None if self._outlives else make_tmpdir()
+        self._env = leader.environment(self._spec, folder, inject, self._tmpdir)
 
     def run(self) -> None:
         started_s = time.monotonic()
         self._write_state(started_s)
+        if self._outlives:
+            self._files.keep_room()
         self._guard.make_group()
         self._guard.get_ready()
         start_error = self._start()
@@ -127,7 +150,7 @@ class Supervisor:
         seconds = time.monotonic() - started_s
         removed = self._whatever_happens(lambda: self._segments.remove(self._folder))
         left = self._whatever_happens(self._segments.left)
-        self._whatever_happens(lambda: remove_tmpdir(self._tmpdir))
+        self._whatever_happens(self._remove_tmpdir)
         group = self._whatever_happens(self._end_group)
         self._whatever_happens(self._guard.remove_group)
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
@@ -145,7 +168,11 @@ class Supervisor:
             "over": self._guard.over,
             "defect": self._defect,
         }
-        self._write("outcome.json", outcome, synced=True)
+        try:
+            self._files.write_last("outcome.json", outcome)
+        except OSError:
+            # Not even the room that was kept: vtune hears it all the same, and what was measured is not lost with it.
+            os.write(1, f"outcome {json.dumps(outcome)}\n".encode())
 
     def _whatever_happens(self, do: Callable[[], T]) -> T | None:
         """A defect of vtune's must not hide how the trial ended."""
@@ -155,6 +182,15 @@ class Supervisor:
             self._defect = f"{type(error).__name__}: {error}"
             note_defect(self._folder)
             return None
+
+    def give_up(self) -> None:
+        self.kill()
+        # A sweep knows of it from the state alone, which may be what could not be written.
+        self._remove_tmpdir()
+
+    def _remove_tmpdir(self) -> None:
+        if self._tmpdir is not None:
+            remove_tmpdir(self._tmpdir)
 
     def kill(self) -> None:
         kill_all(self._tree, lambda: self._turn(time.monotonic() + 0.02))
@@ -173,7 +209,9 @@ class Supervisor:
             for process in self._last_look(stragglers):
                 send(process, signal.SIGTERM)
                 send(process, signal.SIGCONT)  # a stopped process would not notice
-            self._wait_until_childless(TERM_GRACE_S)
+            # A shell that was asked has left at once: the time to save is its child's.
+            left_s = self._leave_at_s - time.monotonic() if self._is_asked else 0.0
+            self._wait_until_childless(max(TERM_GRACE_S, left_s))
         if self._last_look(stragglers):
             self.kill()
         self._reap()
@@ -211,68 +249,13 @@ class Supervisor:
     # --- the training ---
 
     def _start(self) -> str | None:
-        """Why it could not be started, in the operating system's words."""
-        supervisor = os.getpid()
-        error, report = os.pipe()  # closed by a successful exec
-        leader = os.fork()
-        if leader == 0:
-            self._become_the_training(supervisor, report)
-        os.close(report)
-        with os.fdopen(error, "rb") as file:
-            words = file.read()
-        if words.startswith(_NOT_JOINED):
-            self._guard.do_without_group()
-            words = words[len(_NOT_JOINED) :]
-        if words:
-            os.waitpid(leader, 0)
-            return words.decode("utf-8", errors="replace")
-        self._leader = leader
-        self._childless = False
-        return None
-
-    def _become_the_training(self, supervisor: int, report: int) -> NoReturn:
-        what = ""
-        try:
-            os.setsid()
-            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != supervisor:  # it died before the line above
-                os._exit(1)
-            for signum in range(1, signal.NSIG):
-                # What vtune or nohup ignores would be ignored by the training as well.
-                with contextlib.suppress(OSError, ValueError):
-                    signal.signal(signum, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            # When memory runs out, the kernel shall take the trial and not vtune.
-            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-                file.write("1000")
-            try:
-                self._guard.join_group()
-            except OSError:
-                os.write(report, _NOT_JOINED)
-            what = os.devnull
-            os.dup2(os.open(what, os.O_RDONLY), 0)
-            for descriptor, name in ((1, "stdout.log"), (2, "stderr.log")):
-                what = os.path.join(self._folder, name)
-                os.dup2(os.open(what, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), descriptor)
-            # All above 2 is closed by the exec: vtune handed nothing down, and Python opens nothing inheritable.
-            what = self._spec["cwd"]
-            os.chdir(what)
-            what = self._spec["command"][0]
-            os.execvpe(what, self._spec["command"], self._env)
-        except OSError as error:
-            os.write(report, f"{what}: {error.strerror}".encode("utf-8", errors="replace"))
-        except BaseException as error:  # a NUL in an argument, an empty command
-            os.write(report, f"{what}: {error}".encode("utf-8", errors="replace"))
-        os._exit(127)
-
-    def _environment(self, inject: str) -> Mapping[str, str]:
-        env = {**os.environ, **self._spec["env"]}
-        env["VTUNE_TRIAL"] = os.path.abspath(self._folder)
-        env[TOKEN_VARIABLE] = self._token
-        env["TMPDIR"] = self._tmpdir
-        # An empty part would mean the current folder.
-        env["PYTHONPATH"] = os.pathsep.join(part for part in (inject, env.get("PYTHONPATH")) if part)
-        return env
+        """Why it could not be started."""
+        taken = self._locks.take()
+        if taken is not None:
+            return taken
+        self._leader, error = leader.start(self._spec, self._folder, self._env, self._guard, self._prctl)
+        self._childless = self._leader is None
+        return error
 
     # --- events ---
 
@@ -283,7 +266,7 @@ class Supervisor:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-            signal.signal(signum, lambda *_: self._end_at_once("interrupt"))
+            signal.signal(signum, lambda *_: self._be_signalled())
         # Whoever is killed while writing to us must not take us along.
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         self._events.register(readable, select.POLLIN)
@@ -343,7 +326,8 @@ class Supervisor:
         data = os.read(0, 4096)
         if not data:
             self._events.unregister(0)
-            self._end_at_once("parent_lost")
+            if not self._outlives:
+                self._end_at_once("parent_lost")
             return
         *lines, self._orders = (self._orders + data).split(b"\n")
         for line in lines:
@@ -351,9 +335,31 @@ class Supervisor:
             if order == "kill":
                 self._end_at_once(reason)
                 continue
-            # The first reason is the true one; a later order only hastens.
-            self._ended_by = self._ended_by or reason
-            self._leave_at_s = min(self._leave_at_s, time.monotonic() + (float(seconds[0]) if seconds else 0.0))
+            if order == "ask":
+                self._ask()
+            self._end_within(reason, float(seconds[0]) if seconds else 0.0)
+
+    def _ask(self) -> None:
+        """Once: a second SIGTERM makes many trainings leave without saving."""
+        if self._is_asked or self._leader is None or self._status is not None:
+            return
+        self._is_asked = True
+        main = process_of(self._leader)
+        if main is not None:
+            send(main, signal.SIGTERM)
+            send(main, signal.SIGCONT)  # a stopped process would not notice
+
+    def _be_signalled(self) -> None:
+        if self._outlives and not self._is_asked and self._leader is not None:
+            self._ask()
+            self._end_within("interrupt", ASK_GRACE_S)
+        else:
+            self._end_at_once("interrupt")
+
+    def _end_within(self, reason: str, seconds: float) -> None:
+        # The first reason is the true one; a later order only hastens.
+        self._ended_by = self._ended_by or reason
+        self._leave_at_s = min(self._leave_at_s, time.monotonic() + seconds)
 
     def _end_at_once(self, reason: str) -> None:
         self._ended_by = self._ended_by or reason
@@ -387,21 +393,4 @@ class Supervisor:
             "shm_before": sorted(self._segments.before),
             "shm_ours": sorted(self._segments.ours),
         }
-        self._write("supervisor.json", state)
-
-    def _write(self, name: str, content: Mapping[str, Any], *, synced: bool = False) -> None:
-        """`synced`: also after a power cut it is the old file or the new one; the start has no time for it."""
-        beside = os.path.join(self._folder, f".{name}.{os.getpid()}.tmp")
-        try:
-            with open(beside, "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=1)
-                file.write("\n")
-                if synced:
-                    file.flush()
-                    with contextlib.suppress(OSError):
-                        os.fsync(file.fileno())
-            os.replace(beside, os.path.join(self._folder, name))
-        except OSError:  # a full disk: nothing half-written stays on it
-            with contextlib.suppress(OSError):
-                os.unlink(beside)
-            raise
+        self._files.write("supervisor.json", state)

@@ -15,6 +15,7 @@ from vtune.execution.memory_group import remove_group
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
+from vtune.files import refused
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -53,7 +54,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
         removed = shm.remove(ours)
         if state.get("group"):
             remove_group(state["group"])
-    if "tmpdir" in state:
+    if state.get("tmpdir"):
         remove_tmpdir(state["tmpdir"])
     outcome = TrialOutcome(
         ended_by="lost",
@@ -72,6 +73,14 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
 
 def sweep_stale(trials: Path) -> list[Path]:
     """Finish the trials that a killed vtune and a killed supervisor left; the study's lock must be held."""
+    try:
+        return _sweep_stale(trials)
+    except PermissionError as error:
+        # Another account's: whether anything of it still runs, and holds memory, cannot be told.
+        raise refused(error, f"cannot look into {error.filename}") from error
+
+
+def _sweep_stale(trials: Path) -> list[Path]:
     stale = []
     for folder in sorted(trials.iterdir()) if trials.is_dir() else ():
         paths = TrialPaths(folder)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.growth_copies import worth_reading
@@ -30,6 +31,7 @@ from vtune.execution.stopping import (
     has_seen_enough,
     known_elsewhere,
     stands_still,
+    waits_for_long_steps,
     waits_for_memory,
     waits_for_validation,
 )
@@ -85,6 +87,8 @@ class Watch:
     # Or vtune's own, of a search for the ceiling.
     limit_by_user: bool = True
     vram_limit: Limit | None = None
+    # Of the machine: what its neighbours may have taken is judged by it.
+    cores: float | None = None
     # The study's other trials, for what is too rare for one window.
     earlier: Sequence[TrialRecord] = ()
     # Only learn which loader feeds the steps; the numbers are nobody's.
@@ -181,6 +185,7 @@ class _Observer:
         self._estimate: Measurement | None = None
         self._estimated_at = -1
         self._estimate_due_s = started_s
+        self._beat_look_at = LEAST_STEPS
 
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log whenever it grew."""
@@ -220,6 +225,8 @@ class _Observer:
             return self._hang_at_the_start(now)
         if self._enough():
             return "window"
+        if self._is_beaten():
+            return "beaten"
         if now - self._first_sign_s > window.trial_time_s:
             still_s = max(STILL_SHARE * window.trial_time_s, HANG_STEPS * self._slowest_step_s())
             return "standstill" if now - self._last_event_s > still_s else "trial_time"
@@ -251,7 +258,7 @@ class _Observer:
         self.ending = reason
         if reason in ("hang", "standstill", "startup_time") or (reason == "trial_time" and self._roles is None):
             take_stacks(self._folder, self._trial.pids(), self._log.facts_named("stacks"))
-        if reason == "window":
+        if reason in ("window", "beaten"):
             # The tree is still whole: its memory is read once more.
             self._sampling.sample(time.monotonic(), with_pss=True, needed=True)
         if grace_s is None:
@@ -326,12 +333,31 @@ class _Observer:
             return False
         if waits_for_memory(self._sampling.samples, self._roles, self._measured):
             return False
-        if self._measured >= window.max_steps:
+        if window.steps >= window.max_steps:
             return True
-        if self._measured < self._estimated_at + STEPS_BETWEEN and self._estimated_at >= window.steps:
+        is_fresh = self._measured < self._estimated_at + STEPS_BETWEEN and self._estimated_at >= window.steps
+        if is_fresh and self._measured < window.max_steps:
             return False
-        estimate = self._estimate_afresh()
-        return estimate is None or has_seen_enough(estimate, window, self._known_elsewhere().batches)
+        estimate = self._estimate if is_fresh else self._estimate_afresh()
+        if estimate is None:
+            return True
+        if waits_for_long_steps(estimate, window, self._watch.earlier, len(self._roles.steps) if self._roles else 0):
+            return False
+        return self._measured >= window.max_steps or has_seen_enough(estimate, window, self._known_elsewhere().batches)
+
+    def _is_beaten(self) -> bool:
+        beat = self._spec.beat
+        if beat is None or self._watch.scout or self._measured < self._beat_look_at:
+            return False
+        estimate = self._estimate if self._estimated_at == self._measured else self._estimate_afresh()
+        self._beat_look_at = self._measured + STEPS_BETWEEN
+        cores = self._watch.cores
+        # Quickly at each look; what would end it is made once more, as its record will tell it.
+        return (
+            estimate is not None
+            and surely_beaten(estimate, beat, cores)
+            and surely_beaten(self._measure(provisional=False), beat, cores)
+        )
 
     def _ceiling_is_found(self) -> bool:
         if self._log.facts_named("ceiling_done"):
@@ -348,16 +374,20 @@ class _Observer:
     def _estimate_afresh(self) -> Measurement | None:
         if self._roles is not None:
             self._estimated_at, self._estimate_due_s = self._measured, time.monotonic() + ESTIMATE_S
-            watch = self._watch
-            self._estimate = measure(
-                self._observed(),
-                watch.planned,
-                watch.price,
-                batch_factor=watch.batch_factor,
-                earlier=self._known_elsewhere(),
-                provisional=True,
-            )
+            self._estimate = self._measure(provisional=True)
         return self._estimate
+
+    def _measure(self, *, provisional: bool) -> Measurement:
+        watch = self._watch
+        return measure(
+            self._observed(),
+            watch.planned,
+            watch.price,
+            batch_factor=watch.batch_factor,
+            earlier=self._known_elsewhere(),
+            cores=watch.cores,
+            provisional=provisional,
+        )
 
     def _known_elsewhere(self) -> SlowShare:
         return known_elsewhere(self._watch.earlier, self._roles)

@@ -19,12 +19,14 @@ def code_of(facts: Iterable[Fact]) -> dict[str, str]:
     return {path: digest for path in sorted(files) if (digest := _digest(path)) is not None}
 
 
-def changed_code(record: TrialRecord) -> list[str]:
-    """Files that are otherwise now than when it ran. One that is gone may only have been moved: it says nothing."""
+def changed_code(record: TrialRecord, digests: dict[str, str | None]) -> list[str]:
+    """Files that are otherwise now than when it ran. One that is gone may only have been moved: it says nothing.
+    `digests`: of what was looked at already, for the trials of a study all ran the same few files."""
     ran = record.evidence.get(CODE)
     if not isinstance(ran, Mapping):
         return []
-    return [path for path, then in ran.items() if (now := _digest(path)) is not None and now != then]
+    digests.update({path: _digest(path) for path in ran if path not in digests})
+    return [path for path, then in ran.items() if digests[path] not in (None, then)]
 
 
 def _digest(path: str) -> str | None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.domain.record import TrialRecord
-from vtune.journal.files import to_json
+from vtune.files import refused
 from vtune.journal.records import SCHEMA, record_from_json, record_to_json
 from vtune.journal.sound import is_sound
 
 # How each record begins. Within a record's texts it cannot stand: quotes are escaped there.
 _BEGINNING = re.compile(rb'(?=\{\s*"schema"\s*:)')
+# And its number, which vtune writes right after it.
+_NUMBER = re.compile(rb'\{\s*"schema"\s*:\s*\d+\s*,\s*"trial"\s*:\s*(\d+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class Journal:
             text = self._path.read_bytes()
         except FileNotFoundError:
             return JournalText()
+        except OSError as error:
+            raise refused(error, f"cannot read {self._path}") from error
         *lines, rest = text.split(b"\n")
         records: dict[int, TrialRecord] = {}
         repeated: list[int] = []
@@ -77,6 +82,14 @@ class Journal:
             torn=bool(rest.strip()),
         )
 
+    def numbers(self) -> list[int]:
+        """Of all trials, without understanding what they were: an old journal is long."""
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        return [int(one) for one in _NUMBER.findall(text)]
+
     def append(self, record: TrialRecord) -> None:
         line = json.dumps(record_to_json(record)).encode() + b"\n"
         fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -94,12 +107,17 @@ class Journal:
             os.close(fd)
 
 
+def _finite(text: str) -> float | None:
+    """NaN, Infinity and 1e999, which Python's reader takes, are no numbers."""
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
 def _record(line: bytes) -> TrialRecord | int:
     """The record, or the schema of what is none that this vtune understands."""
     schema = 0
     try:
-        # NaN and Infinity, which Python's reader takes, are no numbers.
-        item = to_json(json.loads(line))
+        item = json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
         schema = item["schema"] if isinstance(item.get("schema"), int) else 0
         record = record_from_json(item)
         return record if is_sound(record, TrialRecord) else schema

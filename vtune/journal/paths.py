@@ -73,6 +73,41 @@ class TrialPaths:
     def step_facts(self) -> list[Path]:
         return sorted(self.root.glob("steps-*.jsonl"))
 
+    def counts(self) -> list[Path]:
+        return sorted(self.root.glob("counts-*.bin"))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPaths:
+    root: Path
+
+    @property
+    def launch(self) -> Path:
+        return self.root / "launch.json"
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state.json"
+
+    @property
+    def log(self) -> Path:
+        """What a guard without a terminal says."""
+        return self.root / "guard.log"
+
+    @property
+    def attempts(self) -> Path:
+        return self.root / "attempts"
+
+    def attempt(self, number: int) -> TrialPaths:
+        return TrialPaths(self.attempts / f"{number:02d}")
+
+    def attempt_numbers(self) -> list[int]:
+        return _numbers(self.attempts, r"\d{2,}")
+
 
 @dataclass(frozen=True, slots=True)
 class StudyPaths:
@@ -97,6 +132,10 @@ class StudyPaths:
     @property
     def phases(self) -> Path:
         return self.root / "phases.json"
+
+    @property
+    def search(self) -> Path:
+        return self.root / "search.json"
 
     @property
     def report_md(self) -> Path:
@@ -134,9 +173,28 @@ class StudyPaths:
         return TrialPaths(self.trials / f"{number:04d}")
 
     def trial_numbers(self) -> list[int]:
-        if not self.trials.is_dir():
-            return []
-        return sorted(int(p.name) for p in self.trials.iterdir() if re.fullmatch(r"\d{4,}", p.name))
+        return _numbers(self.trials, r"\d{4,}")
+
+    @property
+    def launches(self) -> Path:
+        return self.root / "launches"
+
+    @property
+    def launches_lock(self) -> Path:
+        """Held by the supervisor of the launch that runs."""
+        return self.launches / ".lock"
+
+    def launch(self, number: int) -> LaunchPaths:
+        return LaunchPaths(self.launches / f"{number:04d}")
+
+    def launch_numbers(self) -> list[int]:
+        return _numbers(self.launches, r"\d{4,}")
+
+
+def _numbers(folder: Path, pattern: str) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(int(path.name) for path in folder.iterdir() if re.fullmatch(pattern, path.name))
 
 
 def last_study_file(results: Path) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vtune.domain.knob import Knob
 from vtune.journal.paths import TrialPaths
 from vtune.knobs.batch import ACCUMULATE_STEPS
 from vtune.knobs.flags import Flag, find_flag
@@ -46,23 +47,25 @@ def ran(command: Sequence[str], cwd: str, env: Mapping[str, str], *, trial: str)
     )
 
 
-def same_training(one: Sequence[str], other: Sequence[str], turned: Collection[str] = ()) -> bool:
+def same_training(
+    one: Sequence[str], other: Sequence[str], turned: Collection[str] = (), knobs: Iterable[Knob] = KNOBS
+) -> bool:
     """But for settings: a flag that is a knob is a setting, and so is what a trial's copy of the config changes. Of
     what no loader has, a record tells only what was `turned`: any other such flag makes another training."""
-    words, others = _without_knobs(one, turned), _without_knobs(other, turned)
+    words, others = (_without_knobs(command, turned, knobs) for command in (one, other))
     return len(words) == len(others) and all(_alike(*pair) for pair in zip(words, others, strict=True))
 
 
-def _without_knobs(command: Sequence[str], turned: Collection[str]) -> list[str]:
-    knobs: set[int] = set()
-    for knob in KNOBS:
+def _without_knobs(command: Sequence[str], turned: Collection[str], knobs: Iterable[Knob]) -> list[str]:
+    left_out: set[int] = set()
+    for knob in knobs:
         if knob.loader_option is None and knob is not ACCUMULATE_STEPS and knob.name not in turned:
             continue
         flag = find_flag(knob, tuple(command))
         if isinstance(flag, Flag):
             # `--workers 4` are two words, `--workers=4` is one.
-            knobs |= {flag.position} if flag.prefix else {flag.position - 1, flag.position}
-    return [word for at, word in enumerate(command) if at not in knobs]
+            left_out |= {flag.position} if flag.prefix else {flag.position - 1, flag.position}
+    return [word for at, word in enumerate(command) if at not in left_out]
 
 
 def _alike(one: str, other: str) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vtune.domain.compared import Beat
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import (
     Ceiling,
@@ -54,6 +55,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
     flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
     flat["predicted"] = record.predicted
+    flat["beaten"] = record.beaten
     plain: dict[str, Any] = to_json(flat)
     return plain
 
@@ -65,8 +67,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
     measured["samples_per_s_ci95"] = _pair(measured.get("samples_per_s_ci95"))
     if cost := measured.get("worker_cost"):
         measured["worker_cost"] = _made(WorkerCost, {**cost, "slow": tuple(cost.get("slow") or ())})
-    if measured.get("training_cost"):
-        measured["training_cost"] = _made(TrainingCost, measured["training_cost"])
+    if cost := measured.get("training_cost"):
+        measured["training_cost"] = _made(TrainingCost, {**cost, "long_steps": tuple(cost.get("long_steps") or ())})
     if measured.get("tail"):
         measured["tail"] = _made(Tail, measured["tail"])
     if ceiling := measured.get("ceiling"):
@@ -107,11 +109,12 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         evidence=item.get("evidence", {}),
         asked=item.get("asked"),
         race=_made(RaceLeg, item["race"]) if item.get("race") else None,
-        predicted=_prediction(item["predicted"]) if item.get("predicted") else None,
+        predicted=prediction_from_json(item["predicted"]) if item.get("predicted") else None,
+        beaten=_made(Beat, item["beaten"]) if item.get("beaten") else None,
     )
 
 
-def _prediction(item: Mapping[str, Any]) -> Prediction:
+def prediction_from_json(item: Mapping[str, Any]) -> Prediction:
     intervals = {name: _pair(item.get(name)) for name in ("samples_per_s_ci95", "ram_ci95", "vram_ci95")}
     return Prediction(**{**_known(Prediction, item), **intervals, "notes": tuple(item.get("notes") or ())})
 

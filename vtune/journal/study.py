@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
-from vtune.files import write_atomically
+from vtune.files import refused, said_plainly, write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths, TrialPaths, last_study_file
@@ -24,8 +24,7 @@ class Study:
 
     def next_trial(self) -> int:
         """Never a number that was used, also by a trial whose vtune died before it could be recorded."""
-        recorded = [record.trial for record in self.journal.read()]
-        return max([0, *recorded, *self.paths.trial_numbers()]) + 1
+        return max([0, *self.journal.numbers(), *self.paths.trial_numbers()]) + 1
 
     def new_trial_folder(self, number: int) -> TrialPaths:
         folder = self.paths.trial(number)
@@ -37,20 +36,23 @@ class Study:
 def open_study(results: Path, name: str, machine: Machine, *, wait: bool = False) -> Iterator[Study]:
     """Creates the folder if needed, refuses a second vtune and another machine's journal."""
     paths = StudyPaths(results / name)
-    try:
-        paths.trials.mkdir(parents=True, exist_ok=True)
-        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write to the results folder {results}: {error.strerror}",
-            hint="choose another one with --results DIR",
-        ) from error
-    try:
-        _take(lock, paths, wait=wait)
+    with said_plainly(results), _locked(paths, wait=wait):
         if not check_machine(paths, machine):
             dump_json(paths.machine, machine)
         write_atomically(last_study_file(results), name + "\n")
         yield Study(paths)
+
+
+@contextlib.contextmanager
+def _locked(paths: StudyPaths, *, wait: bool) -> Iterator[None]:
+    try:
+        paths.trials.mkdir(parents=True, exist_ok=True)
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise refused(error, f"cannot write to {error.filename}") from error
+    try:
+        _take(lock, paths, wait=wait)
+        yield
     finally:
         os.close(lock)  # closing gives the lock back
 

@@ -63,7 +63,14 @@ def read_telemetry(path: Path) -> tuple[TelemetrySample, ...]:
 
 def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
     try:
-        item = json.loads(folder.outcome.read_text(encoding="utf-8"))
+        return outcome_from(folder.outcome.read_text(encoding="utf-8"))
+    except OSError:
+        return None
+
+
+def outcome_from(text: str) -> TrialOutcome | None:
+    try:
+        item = json.loads(text)
         group, killed = item.get("group"), item.get("kernel_killed", ())
         return TrialOutcome(
             **{
@@ -76,7 +83,7 @@ def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
                 "kernel_killed": tuple(KernelKill(**one) for one in killed),
             }
         )
-    except (OSError, ValueError, TypeError):
+    except (ValueError, TypeError):
         return None
 
 

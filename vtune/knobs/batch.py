@@ -8,6 +8,8 @@ BATCH_SIZE = Knob(
     name="batch_size",
     kind="int",
     minimum=1,
+    # A typing error must not ask for all memory; whole data sets of small samples have been one batch.
+    maximum=10_000_000,
     numerics="DIFFERENT",
     numerics_reason="changes the effective batch, and with it the steps by epoch and the fitting learning rate",
     loader_option="batch_size",
@@ -35,6 +37,7 @@ ACCUMULATE_STEPS = Knob(
     name="accumulate_steps",
     kind="int",
     minimum=1,
+    maximum=65536,
     numerics="DIFFERENT",
     numerics_reason="changes the effective batch, unless batch_size shrinks by the same factor",
     config_keys=(

@@ -11,7 +11,7 @@ from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.knob import Knob, TrainLoader
 from vtune.domain.machine import Machine
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
-from vtune.knobs.registry import KNOBS
+from vtune.knobs.registry import knobs_of
 from vtune.knobs.values import values_of
 from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughEnvironment, ThroughHook, way_of
 
@@ -48,7 +48,8 @@ def describe_all(
     machine: Machine, experiment: Experiment | None, loader: TrainLoader | None = None
 ) -> tuple[KnobView, ...]:
     """`loader` is what a scout run has learnt; without it, what neither a key nor a flag names has no known value."""
-    return tuple(describe(knob, machine, experiment, loader) for knob in KNOBS)
+    knobs = knobs_of(experiment.knobs if experiment is not None else ())
+    return tuple(describe(knob, machine, experiment, loader) for knob in knobs)
 
 
 def describe(

@@ -24,6 +24,7 @@ from vtune.domain.knob import Knob
 from vtune.domain.trial import Proposal, TrialSpec
 from vtune.errors import UsageError
 from vtune.knobs.flags import word_with
+from vtune.knobs.loader import WORKERS
 from vtune.knobs.registry import knob_named
 from vtune.knobs.settings import check_settings, check_value
 from vtune.knobs.ways import (
@@ -33,6 +34,7 @@ from vtune.knobs.ways import (
     ThroughEnvironment,
     ThroughHook,
     current_settings,
+    current_value,
     way_of,
 )
 from vtune.knobs.written import written_as
@@ -42,12 +44,14 @@ YAML_SUFFIX = ".yaml"
 
 def needs_scout(settings: Mapping[str, Scalar], experiment: Experiment) -> bool:
     """Whether some setting goes through the hook, which must know which loader is the training's."""
-    return any(isinstance(way_of(knob_named(name), experiment), ThroughHook) for name in settings)
+    return any(isinstance(way_of(knob_named(name, experiment.knobs), experiment), ThroughHook) for name in settings)
 
 
 def effects_of(settings: Mapping[str, Scalar], experiment: Experiment, train_loader: str | None) -> tuple[Effect, ...]:
-    check_settings(settings, workers_now=current_settings(experiment).get("workers"))
-    return tuple(_effect(knob_named(name), value, experiment, train_loader) for name, value in settings.items())
+    check_settings(settings, workers_now=current_value(WORKERS, experiment))
+    return tuple(
+        _effect(knob_named(name, experiment.knobs), value, experiment, train_loader) for name, value in settings.items()
+    )
 
 
 def limits_of(experiment: Experiment) -> tuple[LimitVram, ...]:
@@ -165,6 +169,7 @@ def plan_trial(
         token=token,
         race=proposal.race,
         predicted=proposal.predicted,
+        beat=proposal.beat,
     )
 
 

@@ -1,7 +1,10 @@
-"""All knobs, in the order in which they are shown."""
+"""All knobs, in the order in which they are shown: vtune's, then the user's own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from vtune.domain.experiment import KnobBinding
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
@@ -17,7 +20,8 @@ from vtune.knobs.mathematics import (
     SURFACE_DISTANCE_INTERVAL,
     THREADS,
 )
-from vtune.knobs.spelling import nearest
+from vtune.knobs.own import own_knob
+from vtune.knobs.spelling import LIKENESS, nearest
 
 KNOBS: tuple[Knob, ...] = (
     WORKERS,
@@ -39,23 +43,32 @@ KNOBS: tuple[Knob, ...] = (
 )
 KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 
+# A name that is so much like one of vtune's (of 1) is a misspelling, whatever is said of it: wokers, batchsize.
+SURELY_MEANT = 0.85
 
-def knob_named(name: str) -> Knob:
-    for knob in KNOBS:
+
+def knobs_of(bindings: Sequence[KnobBinding]) -> tuple[Knob, ...]:
+    return (*KNOBS, *(own_knob(binding) for binding in bindings if binding.name not in KNOB_NAMES))
+
+
+def knob_named(name: str, bindings: Sequence[KnobBinding] = ()) -> Knob:
+    """`bindings`: those of the experiment, in which knobs of the user's own are known."""
+    knobs = knobs_of(bindings)
+    for knob in knobs:
         if knob.name == name:
             return knob
-    meant = _meant(name)
+    meant = meant_by(name, knobs)
     raise UsageError(
         f'unknown knob "{name}"' + (f'; did you mean "{meant}"?' if meant else ""),
-        hint=f"known knobs: {', '.join(KNOB_NAMES)}",
+        hint=f"known knobs: {', '.join(knob.name for knob in knobs)}",
     )
 
 
-def _meant(name: str) -> str | None:
+def meant_by(name: str, knobs: Sequence[Knob] = KNOBS, *, likeness: float = LIKENESS) -> str | None:
     """Other names that trainings give to a knob (num_workers) point to it too."""
-    owners = {knob.name: knob.name for knob in KNOBS}
-    for knob in KNOBS:
+    owners = {knob.name: knob.name for knob in knobs}
+    for knob in knobs:
         for key in knob.config_keys:
             owners.setdefault(key.rpartition(".")[2], knob.name)
-    found = nearest(name, owners)
+    found = nearest(name, owners, likeness=likeness)
     return None if found is None else owners[found]

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vtune.domain.effects import Scalar
+from vtune.domain.experiment import KnobBinding
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
-from vtune.knobs.registry import KNOB_NAMES, knob_named
+from vtune.knobs.own import as_number, kind_of
+from vtune.knobs.registry import knob_named, knobs_of
 from vtune.knobs.spelling import nearest
 
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
-WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
+AS_YAML_HAS_IT = "YAML takes 1e-4 for a word, and 1.0e-4 for a number"
 # They only mean something to a loader that has worker processes; what they are without.
 NEED_WORKERS: Mapping[str, Scalar] = {"prefetch_factor": None, "persistent_workers": False, "in_order": True}
 
 
-def parse_assignment(text: str) -> tuple[str, Scalar]:
+def parse_assignment(text: str, bindings: Sequence[KnobBinding] = ()) -> tuple[str, Scalar]:
     """`workers=4` as typed after --set."""
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name:
-        raise UsageError(f'"{text}" is not knob=value', hint=f"for example workers=4; knobs: {', '.join(KNOB_NAMES)}")
-    return name, parse_setting(knob_named(name), value.strip())
+        names = ", ".join(knob.name for knob in knobs_of(bindings))
+        raise UsageError(f'"{text}" is not knob=value', hint=f"for example workers=4; knobs: {names}")
+    return name, parse_setting(knob_named(name, bindings), value.strip())
 
 
 def parse_setting(knob: Knob, text: str) -> Scalar:
@@ -35,6 +39,11 @@ def parse_setting(knob: Knob, text: str) -> Scalar:
         raise UsageError(f'{knob.name} must be true or false, got "{text}"')
     if knob.kind == "text":
         return check_value(knob, text)
+    if knob.kind == "float":
+        try:
+            return check_value(knob, float(text))
+        except ValueError:
+            raise UsageError(f'{knob.name} must be a number, got "{text}"') from None
     if not WHOLE_NUMBER.fullmatch(text):
         raise UsageError(f'{knob.name} must be a whole number, got "{text}"')
     return check_value(knob, int(text))
@@ -48,13 +57,25 @@ def check_value(knob: Knob, value: object) -> Scalar:
         raise UsageError(f"{knob.name} must be true or false, got {shown(value)}")
     if knob.kind == "text":
         return _word(knob, value)
+    if knob.kind == "float":
+        number = as_number(value)
+        if number is None:
+            hint = AS_YAML_HAS_IT if isinstance(value, str) else None
+            raise UsageError(f"{knob.name} must be a number, got {shown(value)}", hint=hint)
+        return number
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{knob.name} must be a whole number, got {shown(value)}")
     if knob.minimum is not None and value < knob.minimum:
-        raise UsageError(f"{knob.name} must be at least {knob.minimum}, got {value}")
+        raise UsageError(f"{knob.name} must be at least {knob.minimum}, got {shown(value)}", hint=_range(knob))
     if knob.maximum is not None and value > knob.maximum:
-        raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {value}")
+        raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {shown(value)}", hint=_range(knob))
     return value
+
+
+def _range(knob: Knob) -> str | None:
+    if knob.minimum is None or knob.maximum is None:
+        return None
+    return f"{knob.name} takes whole numbers from {knob.minimum} to {knob.maximum}"
 
 
 def spelling_of(knob: Knob, value: object) -> tuple[Scalar, ...] | None:
@@ -81,9 +102,13 @@ def check_settings(settings: Mapping[str, Scalar], *, workers_now: Scalar = None
 
 def _word(knob: Knob, value: object) -> str:
     """In vtune's own spelling: in settings and journals the same thing has one name."""
+    if not knob.words and isinstance(value, str) and kind_of([value]) == "text":
+        return value
     family = spelling_of(knob, value)
     if family is not None:
         return knob.words[next(at for at, spelt in enumerate(family) if _same_word(value, spelt))]
+    if not knob.words:
+        raise UsageError(f"{knob.name} must be a word, got {shown(value)}")
     meant = nearest(value, knob.words) if isinstance(value, str) else None
     raise UsageError(
         f"{knob.name} must be one of {', '.join(knob.words)}, got {shown(value)}"

@@ -11,7 +11,7 @@ from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.flags import Flag, UnclearFlag, find_flag
 from vtune.knobs.keys import KeyPath, find_key, strange_value, value_at, value_of_key
-from vtune.knobs.registry import KNOBS
+from vtune.knobs.registry import knobs_of
 from vtune.knobs.settings import parse_setting
 
 
@@ -78,11 +78,7 @@ def way_of(knob: Knob, experiment: Experiment) -> Way:
             assert_never(flag)
     if path is None:
         return otherwise() if knob.loader_option is not None else _without_key(knob, experiment)
-    value, file = value_of_key(knob, experiment), experiment.workload.config_path
-    if file is not None and file.suffix.lower() == ".toml":
-        return otherwise(
-            value=value, because=f"its key {'.'.join(path)} is in {file.name}, and vtune cannot write TOML yet"
-        )
+    value = value_of_key(knob, experiment)
     raw = value_at(experiment.workload.config or {}, path)
     return ThroughConfig(path=path, value=value, bound=bound, raw=raw)
 
@@ -100,10 +96,10 @@ def _without_key(knob: Knob, experiment: Experiment) -> ThroughEnvironment | NoW
 
 def current_settings(experiment: Experiment) -> dict[str, Scalar]:
     """The knobs that the training's command or config names, with the values they have now."""
-    settings: dict[str, Scalar] = {}
-    for knob in KNOBS:
-        way = way_of(knob, experiment)
-        value = way.flag.value if isinstance(way, ThroughCommand) else way.value
-        if value is not None:
-            settings[knob.name] = value
-    return settings
+    knobs = knobs_of(experiment.knobs)
+    return {knob.name: value for knob in knobs if (value := current_value(knob, experiment)) is not None}
+
+
+def current_value(knob: Knob, experiment: Experiment) -> Scalar:
+    way = way_of(knob, experiment)
+    return way.flag.value if isinstance(way, ThroughCommand) else way.value

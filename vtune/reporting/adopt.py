@@ -19,8 +19,8 @@ from vtune.errors import UsageError
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
 from vtune.knobs.registry import knob_named
-from vtune.knobs.ways import ThroughCommand, ThroughConfig, ThroughEnvironment, Way, way_of
-from vtune.knobs.written import written_as
+from vtune.knobs.ways import ThroughCommand
+from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import setting_word, settings_text
@@ -44,7 +44,7 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
     turned = settings_to_adopt(report)
     if best is None or not turned:
         return None
-    known = {name: value for name, value in turned.items() if is_setting(name, value)}
+    known = {name: value for name, value in turned.items() if is_setting(name, value, report.experiment)}
     speedup = report.choice.speedup
     gain = [] if speedup is None else [times(speedup.value, speedup.ci95)]
     saved = saving(report)
@@ -52,13 +52,13 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
         line=f"{settings_text(turned)}: {', '.join([*gain, *([saved] if saved else [])]) or 'not compared'}",
         command=probe_command(report, known) if known else "",
         places=tuple(_places(known, report)),
-        another_training=(*another_training(best, baseline), *_other_results(known)),
+        another_training=(*another_training(best, baseline), *other_results(known, report.experiment)),
     )
 
 
-def settings_to_adopt(report: StudyReport) -> dict[str, Scalar]:
-    """What the best trial ran with and the baseline did not."""
-    best, baseline = report.choice.best, report.choice.baseline
+def settings_to_adopt(report: StudyReport, of: TrialRecord | None = None) -> dict[str, Scalar]:
+    """What the best trial, or another one, ran with and the baseline did not."""
+    best, baseline = of or report.choice.best, report.choice.baseline
     if best is None or baseline is None or (best.trial == baseline.trial and report.choice.baseline_is_own):
         return {}
     if best.trial == baseline.trial:
@@ -84,43 +84,20 @@ def saving(report: StudyReport) -> str | None:
 
 
 def _places(settings: Mapping[str, Scalar], report: StudyReport) -> Iterator[tuple[str, ...]]:
-    experiment = report.experiment
-    ways = {name: _way(name, experiment) for name in settings}
-    keys = {
-        way.path: written_as(knob_named(name), settings[name], way.raw)
-        for name, way in ways.items()
-        if isinstance(way, ThroughConfig)
-    }
-    flags = {name: way for name, way in ways.items() if isinstance(way, ThroughCommand)}
-    if experiment is not None and keys:
-        yield _in_the_config(keys, experiment)
-    if experiment is not None and flags:
-        yield _in_the_command({name: settings[name] for name in flags}, flags, experiment)
-    options, others = [], []
-    for name, value in settings.items():
-        option, way = knob_named(name).loader_option, ways[name]
-        if isinstance(way, ThroughConfig | ThroughCommand):
-            continue
-        if isinstance(way, ThroughEnvironment):
-            yield "# the environment", f"{way.name}={setting_word(value)}"
-            continue
-        if option is not None:
-            options.append(f"{option}={value}")
-        else:
-            others.append(f"{name}={setting_word(value)}")
-    if options:
+    experiment, found = report.experiment, by_way(settings, report.experiment)
+    if experiment is not None and found.keys:
+        yield _in_the_config(found.keys, experiment)
+    if experiment is not None and found.flags:
+        yield _in_the_command(found.flagged, found.flags, experiment)
+    for name, value in found.env.items():
+        yield "# the environment", f"{name}={setting_word(value)}"
+    if found.options:
         unknown = "" if experiment is not None else "; the training's own config and command cannot be read here"
         at = _near_line(report.loader_at) if report.loader_at is not None else f"where the script makes it{unknown}"
-        yield f"# the training's loader: {at}", f"DataLoader(..., {', '.join(options)})"
-    if others:
-        yield "# where the training sets it", *others
-
-
-def _way(name: str, experiment: Experiment | None) -> Way | None:
-    try:
-        return None if experiment is None else way_of(knob_named(name), experiment)
-    except UsageError:
-        return None
+        listed = ", ".join(f"{option}={value}" for option, value in found.options.items())
+        yield f"# the training's loader: {at}", f"DataLoader(..., {listed})"
+    if found.others:
+        yield "# where the training sets it", *(f"{name}={setting_word(v)}" for name, v in found.others.items())
 
 
 def _in_the_config(keys: Mapping[tuple[str, ...], ConfigValue], experiment: Experiment) -> tuple[str, ...]:
@@ -153,10 +130,10 @@ def _near_line(where: str) -> str:
     return f"{near(Path(file))}{colon}{line}" if file else where
 
 
-def _other_results(settings: Mapping[str, Scalar]) -> Iterator[str]:
+def other_results(settings: Mapping[str, Scalar], experiment: Experiment | None) -> Iterator[str]:
     """Beyond the batch, which has rules of its own."""
     for name, value in settings.items():
-        knob = knob_named(name)
+        knob = knob_named(name, experiment.knobs if experiment is not None else ())
         if knob.numerics == "DIFFERENT" and name not in (BATCH_SIZE.name, ACCUMULATE_STEPS.name):
             yield f"{name}={setting_word(value)} may change the result: {knob.numerics_reason}"
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Experiment
 from vtune.errors import UsageError
+from vtune.knobs.own import LONGEST_WORD
 from vtune.knobs.registry import knob_named
 from vtune.knobs.settings import check_value
 from vtune.reporting.study_report import StudyReport
@@ -22,7 +24,8 @@ def probe_command(report: StudyReport, settings: Mapping[str, Scalar]) -> str:
     words += [] if results == Path("results") else ["--results", near(results)]
     for name, value in settings.items():
         # A journal is no authority on what may be pasted.
-        words += ["--set", f"{name}={setting_word(value)}"] if is_setting(name, value) else []
+        if is_setting(name, value, report.experiment):
+            words += ["--set", f"{name}={setting_word(value, LONGEST_WORD)}"]
     return shlex.join(words)
 
 
@@ -38,10 +41,10 @@ def near(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def is_setting(name: str, value: Scalar) -> bool:
+def is_setting(name: str, value: Scalar, experiment: Experiment | None) -> bool:
     """Whether it is one that vtune turns."""
     try:
-        check_value(knob_named(name), value)
+        check_value(knob_named(name, experiment.knobs if experiment is not None else ()), value)
     except UsageError:
         return False
     return True

@@ -22,6 +22,7 @@ from vtune.errors import UsageError
 from vtune.journal.files import to_json
 from vtune.journal.machine import differences
 from vtune.journal.ran import same_training
+from vtune.knobs.registry import knobs_of
 from vtune.reporting.inert import harmless
 from vtune.reporting.references import Side
 from vtune.reporting.words import settings_text
@@ -237,7 +238,8 @@ def _two_trainings(a: Side, b: Side) -> str | None:
         one, other = a.experiment.workload.command, b.experiment.workload.command
     else:
         return None
-    if same_training(one, other, {*(a.record.asked or ()), *(b.record.asked or ())}):
+    bindings = [binding for side in (b, a) if side.experiment is not None for binding in side.experiment.knobs]
+    if same_training(one, other, {*(a.record.asked or ()), *(b.record.asked or ())}, knobs_of(bindings)):
         return None
     return (
         "these are two different trainings, not two settings of one:"

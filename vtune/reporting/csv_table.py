@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from vtune.analysis.search.fronts import fronts
 from vtune.domain.choice import Ratio
 from vtune.domain.record import GpuUse, Measurement, TrialRecord
 from vtune.knobs.registry import KNOB_NAMES
@@ -26,6 +27,8 @@ class _Row:
     report: StudyReport
     record: TrialRecord
     lost: str | None
+    # Memories on whose front it is, joined by a blank.
+    fronts: str
 
     @property
     def measured(self) -> Measurement:
@@ -46,11 +49,13 @@ def csv_table(report: StudyReport) -> str:
     lost = {one.trial: one.why for one in report.choice.lost}
     others = sorted({name for record in report.records for name in record.settings} - set(KNOB_NAMES))
     columns = [*COLUMNS, *(_setting(name, OTHER_SETTING + name) for name in others)]
+    found = fronts(report.compared, report.choice)
     text = io.StringIO()
     writer = csv.writer(text)  # lines end with CR LF, as RFC 4180 has it
     writer.writerow([in_csv(name, 100) for name, _ in columns])
     for record in report.records:
-        row = _Row(report, record, lost.get(record.trial))
+        on = " ".join(one.memory for one in found if record.trial in one.trials)
+        row = _Row(report, record, lost.get(record.trial), on)
         writer.writerow([_cell(value(row)) for _, value in columns])
     return text.getvalue()
 
@@ -114,6 +119,7 @@ COLUMNS: tuple[Column, ...] = (
     ("predicted_samples_per_s", lambda row: row.record.predicted and row.record.predicted.samples_per_s),
     ("predicted_low", lambda row: row.record.predicted and row.record.predicted.samples_per_s_ci95[0]),
     ("predicted_high", lambda row: row.record.predicted and row.record.predicted.samples_per_s_ci95[1]),
+    ("on_front", lambda row: row.fronts),
     _field("steps_measured"),
     _field("steady"),
     _field("rate_from"),

@@ -55,7 +55,7 @@ def nothing_feasible(found: Sequence[RuledOut]) -> str:
         return "nothing feasible: no trial fits this machine"
     trial = near.record.trial
     if near.at_least:
-        return f"nothing feasible: no trial fits the limits; trial {trial} is nearest: {_beyond(near)}"
+        return f"nothing feasible: no trial fits the limits; trial {trial} is nearest: it took {_beyond(near)}"
     options = " ".join(relaxed(excess) for excess in near.over)
     return f"nothing feasible: no trial fits the limits; trial {trial} is nearest: {options} lets it in"
 
@@ -67,7 +67,10 @@ def why_ruled_out(one: RuledOut) -> str:
     words = f"{status.value.replace('_', ' ')}: {one.record.detail or 'no detail is known'}"
     if not one.over:
         return f"trial {trial}, {words}"
-    return f"trial {trial}, {words}; {_beyond(one)}"
+    told = [f"{bytes_(excess.needs_bytes)} of {excess.memory} in use" in words for excess in one.over]
+    if all(told) and words.endswith(f"over the limit of {bytes_(one.over[0].limit_bytes)}"):
+        return f"trial {trial}, {words} by {one.ratio - 1:.1%}; {_least(one.over[0])}"
+    return f"trial {trial}, {words}; it took {_beyond(one)}"
 
 
 def _beyond(one: RuledOut) -> str:
@@ -75,7 +78,11 @@ def _beyond(one: RuledOut) -> str:
     for excess in one.over:
         by = excess.needs_bytes / excess.limit_bytes - 1
         said.append(
-            f"it was ended at {bytes_(excess.needs_bytes)} of {excess.memory}, {by:.1%} over the limit of"
-            f" {bytes_(excess.limit_bytes)}, and how much more it needs is not known (--{excess.memory.lower()}-limit)"
+            f"{bytes_(excess.needs_bytes)} of {excess.memory} before it had ended, {by:.1%} over the limit of"
+            f" {bytes_(excess.limit_bytes)}; {_least(excess)}"
         )
     return "; ".join(said)
+
+
+def _least(excess: Excess) -> str:
+    return f"how much more it needs is not known, and {relaxed(excess)} is the least that may let it in"

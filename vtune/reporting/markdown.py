@@ -11,9 +11,18 @@ from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.adopt import Adoption, how_to_adopt
 from vtune.reporting.inert import fenced, in_markdown
 from vtune.reporting.phase_markdown import phases_in_markdown
+from vtune.reporting.search_markdown import search_in_markdown, shown_in_markdown
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.summary import BEST, Failure, failures, outcome, summarize, why_beyond
-from vtune.reporting.words import cost_text, rate_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
+from vtune.reporting.summary import BEST, Failure, failures, outcomes, summarize, why_beyond
+from vtune.reporting.words import (
+    cost_text,
+    ram_cell,
+    rate_cell,
+    ratio_cell,
+    setting_word,
+    settings_by_kind,
+    settings_cell,
+)
 
 # What is rarer than that is in trials.csv, and the report stays one that somebody reads.
 MOST_FAILURES = 20
@@ -35,7 +44,7 @@ def markdown(report: StudyReport) -> str:
     adoption = how_to_adopt(report)
     if adoption is not None:
         parts += _adopt(adoption)
-    parts += phases_in_markdown(report)
+    parts += [*phases_in_markdown(report), *search_in_markdown(report), *shown_in_markdown(report)]
     if report.records:
         parts += ["## Trials", *_trials(report)]
     parts += _failures(failed)
@@ -98,13 +107,13 @@ def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
     columns: list[Column] = [
         ("trial", lambda record: str(record.trial)),
         ("settings", lambda record: settings_cell(record, names)),
-        ("outcome", lambda record: outcome(record, choice)),
+        ("outcome", outcomes(choice)),
         ("samples/s", lambda record: rate_cell(record.measurement)),
         ("over the whole run", lambda record: _or_empty(record.measurement.samples_per_s_whole_run, rate)),
         ("voxels/s", lambda record: _or_empty(record.measurement.voxels_per_s, many)),
         ("× baseline", ratio),
         ("waiting for data", lambda record: _or_empty(record.measurement.data_wait_fraction, _percent)),
-        ("RAM peak", lambda record: _or_empty(record.measurement.ram_peak_bytes, bytes_)),
+        ("RAM peak", lambda record: ram_cell(record, choice)),
         ("/dev/shm peak", lambda record: _or_empty(record.measurement.shm_peak_bytes, bytes_)),
         ("cache", lambda record: "" if record.measurement.cache == "unknown" else record.measurement.cache),
         ("effective batch", lambda record: _or_empty(record.measurement.effective_batch, str)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtune.reporting.phase_words import measured, pays_back_after_s, tuning_s
+from vtune.analysis.walked import pays_back_after_s, tuning_s
+from vtune.reporting.phase_words import measured
 from vtune.reporting.phases_of_study import phases_to_json
 from vtune.reporting.study_report import StudyReport
 

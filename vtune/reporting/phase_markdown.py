@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vtune.analysis.walked import tuning_s
 from vtune.domain.phases import PhaseOutcome
 from vtune.reporting.inert import in_markdown
 from vtune.reporting.phase_words import (
@@ -17,10 +18,8 @@ from vtune.reporting.phase_words import (
     plan_text,
     risk_text,
     rung_lines,
+    steps_and_choice_text,
     stopped_text,
-    though_kept,
-    though_rolled_back,
-    tuning_s,
 )
 from vtune.reporting.phases_of_study import PhasesOfStudy
 from vtune.reporting.study_report import StudyReport
@@ -35,12 +34,12 @@ def phases_in_markdown(report: StudyReport) -> list[str]:
     parts = ["## Phases", in_markdown(_opening(phases, report), 1000)]
     rows = [row for outcome in phases.phases for row in _rows(outcome, seen)]
     if rows:
-        parts.append(_table(("phase", "turned", "outcome", "what came of it"), rows))
+        parts.append(table(("phase", "turned", "outcome", "what came of it"), rows))
     parts += [f"- {in_markdown(words)}" for words in not_judged([r for one in phases.phases for r in one.rungs])]
-    if (chosen := though_rolled_back(report) or though_kept(report)) is not None:
+    if (chosen := steps_and_choice_text(report)) is not None:
         parts.append(in_markdown(chosen))
     if phases.options:
-        parts += ["### The plan's options", _table(("option", "settings", ""), _options(phases, report))]
+        parts += ["### The plan's options", table(("option", "settings", ""), _options(phases, report))]
     if phases.missed is not None:
         parts += ["### What the phases missed", in_markdown(missed_text(phases.missed), 1000)]
     return parts
@@ -84,6 +83,6 @@ def _options(phases: PhasesOfStudy, report: StudyReport) -> Iterator[tuple[str, 
         yield one.option.name, settings_text(one.settings), option_line(one, seen, report.choice)
 
 
-def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:
+def table(head: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:
     cells = [[in_markdown(cell, 1000) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (list(head), ["---"] * len(head), *cells))

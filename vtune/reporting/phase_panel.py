@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from vtune.analysis.walked import tuning_s
 from vtune.domain.phases import PhaseOutcome
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_words import (
@@ -23,17 +24,15 @@ from vtune.reporting.phase_words import (
     option_line,
     plan_text,
     rung_lines,
+    steps_and_choice_text,
     stopped_text,
-    though_kept,
-    though_rolled_back,
-    tuning_s,
 )
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
 
 # Steps of different phases stand below each other.
-ALIGNED = max(len(f"{sign} {word}") for sign, word in (STATES["kept"], STATES["rejected"], STATES["skipped"]))
-STYLES = {"kept": "bold", "rolled back": "", "skipped": "dim", "not tried yet": "dim"}
+ALIGNED = max(len(f"{sign} {word}") for sign, word in map(STATES.__getitem__, STATES.keys() - {"open"}))
+STYLES = {"kept": "bold", "rolled back": "", "skipped": "dim", "not tried yet": "dim", "interrupted": ""}
 
 
 def phases_section(report: StudyReport, *, brief: bool = False) -> list[RenderableType]:
@@ -51,7 +50,7 @@ def phases_section(report: StudyReport, *, brief: bool = False) -> list[Renderab
         parts += [Text(harmless(f"  by hand: {line}", 1000)) for line in outcome.phase.by_hand]
     for words in not_judged([rung for outcome in phases.phases for rung in outcome.rungs]):
         parts.append(Padding(Text(harmless(words), style="dim"), (0, 0, 0, 1)))
-    if (chosen := though_rolled_back(report) or though_kept(report)) is not None:
+    if (chosen := steps_and_choice_text(report)) is not None:
         parts.append(Text(harmless(chosen), style="dim"))
     if phases.options and not brief:
         parts += [Text(), Text("the plan's options", style="dim")]

@@ -7,26 +7,30 @@ from dataclasses import dataclass, replace
 
 from vtune.analysis.another_batch import another_batch
 from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
+from vtune.analysis.walked import (
+    chosen_though_rolled_back,
+    kept_though_not_chosen,
+    nothing_to_gain,
+    pays_back_after_s,
+)
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, times, trials_text
-from vtune.domain.phases import Missed, OptionOutcome, Phase, PhaseRung, Plan, RungValue, Times, Walk
+from vtune.domain.phases import Missed, OptionOutcome, Phase, PhaseRung, RungValue, Times, Walk
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import TrialStatus
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import setting_word, settings_text
 
 # Of two contestants: the user's own settings and the winner.
 LEAST_OF_A_RACE, MOST_OF_A_RACE = 2 * LEAST_ROUNDS, 2 * (ROUNDS + EXTRA_ROUNDS)
-# Two launches of the same settings differ by so much; and of one launch each, an interval hides no more than that.
-NO_GAIN, UNSEEN_GAIN = 1.03, 1.2
 # Never by colour, and never by a sign alone: what cannot show the sign still has the word.
 STATES: Mapping[str, tuple[str, str]] = {
     "kept": ("✓", "kept"),
     "rejected": ("✗", "rolled back"),
     "skipped": ("–", "skipped"),
     "open": ("·", "not tried yet"),
+    "interrupted": ("!", "interrupted"),
 }
 
 
@@ -163,48 +167,32 @@ def missed_text(missed: Missed) -> str:
     )
 
 
-def nothing_to_gain(report: StudyReport) -> str | None:
-    """Of a whole walk in which no step won, and none could have won without being seen; None where that is not so."""
-    phases, choice = report.phases, report.choice
+def nothing_to_gain_text(report: StudyReport) -> str | None:
+    phases = report.phases
     if phases is None or phases.stage != "done" or phases.stopped is not None or phases.missed is not None:
         return None
-    rungs = [rung for outcome in phases.phases for rung in outcome.rungs]
-    if any(rung.state == "kept" for rung in rungs):
-        return None
-    tried = {rung.trial for rung in rungs if rung.trial is not None}
-    ratios = [ratio for trial, ratio in choice.ratios.items() if trial in tried]
-    if any(one.value > NO_GAIN or one.ci95 is None or one.ci95[1] > UNSEEN_GAIN for one in ratios):
-        return None
-    # What failed, or had no way into the training, shows nothing of what there is to gain.
-    foreseen = any(rung.predicted is not None and rung.trial is None for rung in rungs)
-    foreseen |= any(one.phase.by_model and one.done and not one.rungs for one in phases.phases)
-    if len(ratios) < len(tried) or not (ratios or foreseen):
+    if not nothing_to_gain(phases.phases, report.choice):
         return None
     many = len(phases.trials)
     told = f"{many} trial{'' if many == 1 else 's'}"
     return f"nothing to gain by {plan_text(phases.plan, phases.up_to, phases.of)} ({told})"
 
 
-def though_rolled_back(report: StudyReport) -> str | None:
-    """A step is held against what had won before it, the choice against the user's own settings."""
+def steps_and_choice_text(report: StudyReport) -> str | None:
+    """Where the choice is another than that of the steps: they are held against what had won before them, it against
+    the user's own settings."""
     best, phases = report.choice.best, report.phases
-    rungs = [rung for outcome in (phases.phases if phases is not None else ()) for rung in outcome.rungs]
-    step = next((rung for rung in rungs if best is not None and rung.trial == best.trial), None)
-    if best is None or step is None or step.state != "rejected":
+    if best is None or phases is None:
         return None
-    return (
-        f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): of all that is within"
-        f" {DELTA:.0%} of the fastest over your own settings, and not shown to be slower than it, it keeps the"
-        " effective batch or asks least of the machine (RAM, then VRAM, then workers)"
-    )
-
-
-def though_kept(report: StudyReport) -> str | None:
-    """The other way round: each step is judged by itself, the choice by all comparisons together."""
-    choice, phases = report.choice, report.phases
-    rungs = [rung for outcome in (phases.phases if phases is not None else ()) for rung in outcome.rungs]
-    kept = [rung.trial for rung in rungs if rung.state == "kept" and rung.trial is not None]
-    if phases is None or phases.stage != "done" or not kept or choice.best is None or choice.best != choice.baseline:
+    step = chosen_though_rolled_back(phases.phases, report.choice)
+    if step is not None:
+        return (
+            f"trial {best.trial} is chosen although it was rolled back as a step ({step.why}): of all that is within"
+            f" {DELTA:.0%} of the fastest over your own settings, and not shown to be slower than it, it keeps the"
+            " effective batch or asks least of the machine (RAM, then VRAM, then workers)"
+        )
+    kept = kept_though_not_chosen(phases.phases, report.choice)
+    if not kept or phases.stage != "done":
         return None
     return (
         f"{trials_text(kept)} {'was' if len(kept) == 1 else 'were'} kept as a step, but over your own settings no gain"
@@ -220,23 +208,6 @@ def stopped_text(report: StudyReport) -> str | None:
     details = [record.detail for record in report.records if record.detail and record.trial in phases.trials]
     ends = [f": {detail}" for detail in details if phases.stopped.endswith(f": {detail}")]
     return phases.stopped.removesuffix(ends[0]) if ends else phases.stopped
-
-
-def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int], *, scout_s: float = 0.0) -> float:
-    """The time of all trials that a walk rests on, also of those that another command had run before; and of its own
-    that were interrupted."""
-    return scout_s + sum(record.seconds for record in records if record.trial in trials or _was_interrupted(record))
-
-
-def _was_interrupted(record: TrialRecord) -> bool:
-    return record.status is TrialStatus.INTERRUPTED and record.origin.startswith(("phase:", "confirm"))
-
-
-def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
-    """Of the tuned run: from then on it is ahead of the untuned one that would have begun with the tuning. None without
-    a gain that was shown."""
-    gain = choice.speedup
-    return spent_s / (gain.value - 1) if gain is not None and gain.shown_faster and gain.value > 1 else None
 
 
 def cost_text(spent_s: float, trials: Sequence[int], choice: Choice, *, scouted: bool = False) -> str:
@@ -273,10 +244,6 @@ def left_out_text(trials: Sequence[int]) -> str:
         f"{trials_text(trials)} ran another command, config or code than the phases:"
         f" {'it is' if one else 'they are'} not compared"
     )
-
-
-def plan_phases(plan: Plan, up_to: int | None) -> tuple[Phase, ...]:
-    return plan.phases if up_to is None else plan.phases[:up_to]
 
 
 def not_judged(rungs: Sequence[PhaseRung]) -> Iterator[str]:

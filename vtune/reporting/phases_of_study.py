@@ -11,7 +11,7 @@ from typing import Any
 
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limits
-from vtune.domain.phases import Missed, Option, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Plan, Walk
+from vtune.domain.phases import AskedPhases, Missed, Option, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.prediction import Prediction
 from vtune.files import write_atomically
 from vtune.journal.files import to_json
@@ -43,6 +43,8 @@ class PhasesOfStudy:
     left_out: tuple[int, ...] = ()
     # Launches still to come.
     left: tuple[int, int] = (0, 0)
+    left_to_fit: int = 0
+    left_again: int = 0
     # The limits that it was walked under, as typed.
     ram_limit: str | None = None
     vram_limit: str | None = None
@@ -50,19 +52,18 @@ class PhasesOfStudy:
 
 def phases_of(
     walk: Walk,
-    plan: Plan,
+    asked: AskedPhases,
     *,
-    up_to: int | None = None,
     limits: Limits | None = None,
     missed: Missed | None = None,
     left_out: frozenset[int] = frozenset(),
 ) -> PhasesOfStudy:
     limits = limits or Limits()
     return PhasesOfStudy(
-        plan=plan.name,
-        about=plan.about,
-        up_to=len(plan.phases) if up_to is None else up_to,
-        of=len(plan.phases),
+        plan=asked.plan.name,
+        about=asked.plan.about,
+        up_to=len(asked.phases),
+        of=len(asked.plan.phases),
         stage=walk.stage,
         stopped=walk.stopped,
         baseline=walk.baseline.trial if walk.baseline is not None else None,
@@ -74,6 +75,8 @@ def phases_of(
         trials=walk.trials,
         left_out=tuple(sorted(left_out)),
         left=walk.left,
+        left_to_fit=walk.left_to_fit,
+        left_again=walk.left_again,
         ram_limit=limits.ram.text if limits.ram is not None else None,
         vram_limit=limits.vram.text if limits.vram is not None else None,
     )
@@ -109,7 +112,12 @@ def phases_to_json(phases: PhasesOfStudy) -> dict[str, Any]:
                 "left_out": phases.left_out,
                 "limits": {"ram": phases.ram_limit, "vram": phases.vram_limit},
             },
-            "left": {"least": phases.left[0], "most": phases.left[1]},
+            "left": {
+                "least": phases.left[0],
+                "most": phases.left[1],
+                "to_fit": phases.left_to_fit,
+                "again": phases.left_again,
+            },
             "phases": [_outcome_to_json(one) for one in phases.phases],
             "options": [
                 {
@@ -171,6 +179,8 @@ def _phases(item: Mapping[str, Any]) -> PhasesOfStudy:
         trials=tuple(walked["trials"]),
         left_out=tuple(walked["left_out"]),
         left=(left["least"], left["most"]),
+        left_to_fit=left.get("to_fit", 0),
+        left_again=left.get("again", 0),
         ram_limit=walked["limits"]["ram"],
         vram_limit=walked["limits"]["vram"],
     )

@@ -11,6 +11,7 @@ from vtune.journal.records import record_to_json
 from vtune.reporting.adopt import settings_to_adopt
 from vtune.reporting.infeasible import nearest, ruled_out
 from vtune.reporting.phase_json import phases_in_report
+from vtune.reporting.search_json import search_in_report
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.summary import summarize
 
@@ -28,6 +29,7 @@ def report_to_json(report: StudyReport) -> dict[str, Any]:
             "tie": choice.tie,
             "trials": [record_to_json(record) for record in report.records],
             **phases_in_report(report),
+            **search_in_report(report),
             "machine": report.machine,
             "choice": choice_to_json(report),
             "verdict": summary.verdict,

@@ -21,9 +21,10 @@ from vtune.domain.record import TrialRecord
 from vtune.reporting.adopt import how_to_adopt
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import phases_section
+from vtune.reporting.search_panel import search_section, shown_section
 from vtune.reporting.study_report import StudyReport
-from vtune.reporting.summary import failures, outcome, ranked_rate, summarize, why_beyond
-from vtune.reporting.words import cost_text, ratio_cell, setting_word, settings_by_kind, settings_cell
+from vtune.reporting.summary import failures, outcomes, ranked_rate, summarize, why_beyond
+from vtune.reporting.words import cost_text, ram_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.
 MOST_TRIALS, MOST_LINES, MOST_FAILURES, WORDS_OF_FAILURE = 12, 8, 3, 4
@@ -62,6 +63,7 @@ def report_panel(report: StudyReport, *, whole: str = "report.md", brief: bool =
     if adoption is not None and adoption.another_training:
         parts += [Text(), *(Text(harmless(line), style="bold") for line in adoption.another_training)]
     parts += phases_section(report, brief=brief)
+    parts += [*search_section(report), *shown_section(report, brief=brief)]
     failed = failures(report.records)[:MOST_FAILURES]
     for failure in failed:
         status = failure.status.value.replace("_", " ")
@@ -174,10 +176,10 @@ def _columns(report: StudyReport) -> list[Column]:
     return [
         ("", lambda record: str(record.trial)),
         *turned,
-        ("outcome", lambda record: outcome(record, report.choice)),
+        ("outcome", outcomes(report.choice)),
         ("samples/s", lambda record: _known(ranked_rate(record, report.choice), rate)),
         ("× baseline", lambda record: _ratio(record, report.choice)),
-        ("RAM", lambda record: _known(record.measurement.ram_peak_bytes, bytes_)),
+        ("RAM", lambda record: ram_cell(record, report.choice)),
         ("VRAM", lambda record: _known(record.measurement.vram_peak_bytes, bytes_)),
         ("whole run", lambda record: _known(record.measurement.projected.run_s, seconds)),
         ("cost", lambda record: cost_text(record.measurement, report.price)),
@@ -186,7 +188,7 @@ def _columns(report: StudyReport) -> list[Column]:
 
 def _settings_in_one(report: StudyReport, names: Sequence[str]) -> Cell:
     """Of a walk's trials what they turned: the rest is the user's own, in all of them."""
-    if report.phases is None:
+    if report.phases is None and report.search is None:
         return lambda record: settings_cell(record, names)
     return lambda record: (
         settings_cell(record, names) if record.asked is None else _turned(record, record.asked) or "your own"
@@ -224,7 +226,7 @@ def _that_matter(report: StudyReport, most: int) -> list[TrialRecord]:
 
 def _legend(report: StudyReport, records: Sequence[TrialRecord]) -> list[str]:
     """Outcomes that no one word can say."""
-    choice, seen = report.choice, {outcome(record, report.choice) for record in records}
+    choice, seen = report.choice, set(map(outcomes(report.choice), records))
     lines = []
     if "tie" in seen and choice.best is not None:
         stays = choice.best == choice.baseline

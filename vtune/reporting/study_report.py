@@ -22,6 +22,7 @@ from vtune.journal.journal import Journal, JournalText
 from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
+from vtune.reporting.search_of_study import SearchOfStudy, read_search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +46,22 @@ class StudyReport:
     journal_notes: tuple[str, ...] = ()
     # How far along a plan of phases it is; None where none was walked.
     phases: PhasesOfStudy | None = None
-    # What the scout run of a walk's trial took, which is no trial itself.
+    # The same of a search.
+    search: SearchOfStudy | None = None
+    # What the scout run of their trials took, which is no trial itself.
     scout_s: float = 0.0
 
     @property
     def compared(self) -> tuple[TrialRecord, ...]:
-        """All but those that ran another training than the phases."""
-        left_out = self.phases.left_out if self.phases is not None else ()
+        """All but those that ran another training than the phases, or than the search."""
+        left_out = _left_out(self.phases, self.search)
         return tuple(record for record in self.records if record.trial not in left_out)
+
+    @property
+    def tuned_by(self) -> tuple[int, ...]:
+        """The trials that phases and a search rest on."""
+        both = (one.trials for one in (self.phases, self.search) if one is not None)
+        return tuple(dict.fromkeys(trial for trials in both for trial in trials))
 
 
 def find_report(
@@ -82,12 +91,12 @@ def read_study_report(
     machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
     records = [_priced(record, price) for record in text.records]
-    phases = read_phases(paths.phases)
+    phases, search = read_phases(paths.phases), read_search(paths.search)
     return StudyReport(
         study=paths.root.name,
         folder=paths.root,
         records=tuple(records),
-        choice=_chosen(records, limits, machine, phases.left_out if phases is not None else ()),
+        choice=_chosen(records, limits, machine, _left_out(phases, search)),
         limits=limits,
         price=price,
         experiment=experiment,
@@ -97,8 +106,15 @@ def read_study_report(
         what_if=_what_if(limits, own),
         journal_notes=tuple(_journal_notes(text)),
         phases=phases,
-        scout_s=_scout_s(paths, phases),
+        search=search,
+        scout_s=_scout_s(paths, phases, search),
     )
+
+
+def _left_out(phases: PhasesOfStudy | None, search: SearchOfStudy | None) -> tuple[int, ...]:
+    """By the one that was at work last: the training may have changed in between."""
+    known = [one for one in (phases, search) if one is not None]
+    return max(known, key=lambda one: max(one.trials, default=0)).left_out if known else ()
 
 
 def _chosen(records: Sequence[TrialRecord], limits: Limits, machine: Machine | None, left_out: Sequence[int]) -> Choice:
@@ -109,7 +125,11 @@ def _chosen(records: Sequence[TrialRecord], limits: Limits, machine: Machine | N
         cores=machine.cores if machine is not None else None,
     )
     others = (
-        Lost(trial=record.trial, reason="other_training", why="it ran another command, config or code than the phases")
+        Lost(
+            trial=record.trial,
+            reason="other_training",
+            why="it ran another command, config or code than the later ones",
+        )
         for record in records
         if record.trial in left_out
     )
@@ -184,13 +204,13 @@ def _config(experiment: Experiment | None, paths: StudyPaths) -> Path | None:
     return None
 
 
-def _scout_s(paths: StudyPaths, phases: PhasesOfStudy | None) -> float:
+def _scout_s(paths: StudyPaths, *tuned: PhasesOfStudy | SearchOfStudy | None) -> float:
     try:
         number = json.loads(paths.scout.spec.read_text(encoding="utf-8"))["trial"]
         took = float(json.loads(paths.scout.outcome.read_text(encoding="utf-8"))["seconds"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0.0
-    return took if phases is not None and number in phases.trials else 0.0
+    return took if any(one is not None and number in one.trials for one in tuned) else 0.0
 
 
 def _loader_at(experiment: Experiment | None, paths: StudyPaths) -> str | None:

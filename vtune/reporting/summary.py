@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import same_cache, settings_of
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
-from vtune.domain.choice import Choice, RankedBy
+from vtune.domain.choice import Choice, Lost, RankedBy
 from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
 from vtune.reporting.infeasible import OUT_OF_MEMORY, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
-from vtune.reporting.phase_words import nothing_to_gain
+from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.words import settings_text, vram_sources
 
@@ -101,13 +101,17 @@ def why_beyond(summary: Summary, told: Iterable[Failure]) -> tuple[str, ...]:
     return tuple(line for line in summary.why if line not in said)
 
 
-def outcome(record: TrialRecord, choice: Choice) -> str:
-    """One or two words for a table."""
+def outcomes(choice: Choice) -> Callable[[TrialRecord], str]:
+    """One or two words for a table, of each trial in its turn: a long journal's is gone through once."""
+    lost = {one.trial: one for one in choice.lost}
+    return lambda record: _outcome(record, choice, lost.get(record.trial))
+
+
+def _outcome(record: TrialRecord, choice: Choice, lost: Lost | None) -> str:
     if choice.best is not None and record.trial == choice.best.trial:
         return f"{BEST}, baseline" if _is_baseline(record, choice) else BEST
     if _is_baseline(record, choice) and record.trial not in (*choice.over, *choice.cramped):
         return "baseline"
-    lost = next((lost for lost in choice.lost if lost.trial == record.trial), None)
     if lost is not None and lost.reason == "out_of_room":
         return "out of room"
     if lost is None or lost.reason == "failed":
@@ -120,6 +124,8 @@ def outcome(record: TrialRecord, choice: Choice) -> str:
         "not_lasting": "not lasting",
         "too_short": "too short",
         "no_rate": "no rate",
+        "beaten": "ended early",
+        "full_run": "full run",
         # Than the best: its ratio may well be above 1.
         "slower": "behind the best",
     }.get(lost.reason, lost.reason)
@@ -138,7 +144,7 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     others = [
         lost
         for lost in choice.lost
-        if lost.reason in ("tie", "slower", "over_limit", "out_of_room", "other_cache", "too_short")
+        if lost.reason in ("tie", "slower", "beaten", "over_limit", "out_of_room", "other_cache", "too_short")
     ]
     if best.trial != baseline.trial:
         turned = settings_text(settings_to_adopt(report))
@@ -159,7 +165,7 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
             why.append("there is nothing to compare it with yet")
     else:
         verdict = f"keep {own} (trial {best.trial}): {_nothing_better(choice, report.compared, baseline)}"
-    if best.trial == baseline.trial and (idle := nothing_to_gain(report)) is not None:
+    if best.trial == baseline.trial and (idle := nothing_to_gain_text(report)) is not None:
         rest = f"; {_nothing_better(choice, report.compared, baseline)}" if others else ""
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
     why += _why_so(report, best, baseline)
@@ -184,20 +190,26 @@ def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: Tr
     reasons = {lost.trial: lost.reason for lost in choice.lost}
     if nearest is None:
         return "nothing else could be measured"
+    fitting = {trial: ratio for trial, ratio in ratios.items() if trial not in (*choice.over, *choice.cramped)}
+    if nearest[1].value <= 1 and fitting:
+        nearest = max(fitting.items(), key=lambda item: item[1].value)
     trial, ratio = nearest
     raced = f" by {rounds} rounds of a race" if (rounds := choice.paired_rounds.get(trial)) else ""
     said = f"trial {trial} comes to {times(ratio.value, ratio.ci95)}{raced}"
     match reasons.get(trial):
         case "tie" | "repeated":
             return f"no other is distinguishably faster ({said})"
-        case "slower":
+        case "slower" | "beaten":
             return f"all others are slower ({said})"
+        case "over_limit" | "out_of_room" as why if ratio.value <= 1:
+            lacking = "is over a limit" if why == "over_limit" else "has no room for it"
+            return f"what else was measured {lacking}, and does not look faster ({said})"
         case _ if ratio.value <= 1:
             return f"no other looks faster ({said})"
         case "over_limit":
             return f"what is faster is over a limit ({said})"
         case "out_of_room":
-            return f"what is faster has no room on its device ({said})"
+            return f"what is faster has no room for it ({said})"
         case "other_cache":
             return f"what looks faster read its data from another cache ({said}, not comparable)"
         case "not_lasting":
@@ -268,8 +280,8 @@ def _over_limits(report: StudyReport) -> Words:
 
 def _without_room(records: Sequence[TrialRecord], choice: Choice) -> Words:
     cramped = [record for record in records if record.trial in choice.cramped]
-    why = [f"trial {record.trial}: {room_text(record.measurement)}" for record in cramped[:MOST_NAMED]]
-    verdict = f"no trial has room enough on its device: {trials_text(choice.cramped)} ran at the edge of it"
+    why = [f"trial {record.trial}: {room_text(record)}" for record in cramped[:MOST_NAMED]]
+    verdict = f"no trial has room enough: {trials_text(choice.cramped)} ran at the edge of it"
     return verdict, why, ["a smaller batch, with accumulation where the effective batch has to stay"]
 
 

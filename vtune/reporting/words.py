@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vtune.domain.choice import Ratio
+from vtune.domain.choice import Choice, Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import rate, round_money, tells_nothing, times
+from vtune.domain.numbers import bytes_, rate, round_money, tells_nothing, times
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.inert import harmless
 
@@ -52,6 +52,14 @@ def rate_cell(measured: Measurement) -> str:
 
 def ratio_cell(ratio: Ratio) -> str:
     return "cannot be told" if tells_nothing(ratio.ci95) else times(ratio.value, ratio.ci95)
+
+
+def ram_cell(record: TrialRecord, choice: Choice) -> str:
+    """The peak that was seen, and beside it what passes a limit without having been seen."""
+    peak = record.measurement.ram_peak_bytes
+    grown = [one for one in choice.over.get(record.trial, ()) if one.memory == "RAM" and one.projected]
+    grows = f", would grow to {bytes_(grown[0].needs_bytes)}" if grown else ""
+    return "" if peak is None else f"{bytes_(peak)}{grows}"
 
 
 def vram_sources(record: TrialRecord) -> list[str]:

@@ -15,6 +15,7 @@ from vtune.domain.numbers import bytes_
 from vtune.domain.selftest import CellResult, Verdict
 from vtune.errors import MachineError, StorageError, UsageError, VtuneError
 from vtune.execution.sweep import sweep_stale
+from vtune.files import MAKE_ROOM
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import Study, open_study
 from vtune.selftest.bench import Bench
@@ -28,7 +29,6 @@ WORK_FOLDER = ".selftest"
 NEEDED_BYTES = 256 * 2**20
 # Below this the hooks may have lost a record, which would look as if they could not count.
 FULL_BYTES = 2**20
-MAKE_ROOM = "make room there, or choose another place with --results DIR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from statistics import NormalDist
 
-from vtune.analysis.compare import Z95
 from vtune.analysis.model.fit import fit_model
 from vtune.analysis.model.predict import Model
 from vtune.analysis.race import DELTA
+from vtune.analysis.room import room_of
 from vtune.analysis.rungs import LOADING, loading_most
 from vtune.domain.choice import Ratio
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Limit, Limits
+from vtune.domain.experiment import Limits
 from vtune.domain.machine import Machine
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.one_core import on_one_core
 
 # What cannot win by more than what counts as equal is not worth a launch.
 WORTH_A_LAUNCH = 1 + DELTA
+# Of models that are held, the trials that they rest on, all together; and as many models whatever they rest on. One of
+# 200 settings takes 3 MB, and as much again for ten thousand predictions.
+MOST_HELD, LEAST_HELD = 3000, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,7 @@ class Foresight:
         predicted = self.of(settings)
         if predicted is None:
             return 1.0
-        devices = [gpu.vram_total_bytes for gpu in self.before.measurement.gpus if gpu.vram_total_bytes is not None]
-        ram = _least(self.limits.ram, self.ram_total_bytes)
-        vram = _least(self.limits.vram, min(devices, default=None))
-        return _chance(predicted.ram_bytes, predicted.ram_ci95, ram) * _chance(
-            predicted.vram_bytes, predicted.vram_ci95, vram
-        )
+        return room_of(self.limits, self.ram_total_bytes, self.before.measurement).chance(predicted)
 
     def fastest(self, candidates: Sequence[Mapping[str, Scalar]]) -> Mapping[str, Scalar] | None:
         """Of those that fit more likely than not."""
@@ -78,31 +75,27 @@ class Foresight:
 
 
 def fitted(records: Sequence[TrialRecord], machine: Machine) -> Model | None:
-    return _fitted(_Same(tuple(records)), machine.cores_to_plan_for, machine.ram_bytes)
+    return _FITTED.of(tuple(records), machine.cores_to_plan_for, machine.ram_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """Records are asked for their model again and again, by every look at a walk."""
+class _Fitted:
+    """Records are asked for their model again and again, by every look at a walk, which needs one for each of its
+    trials. What is held is bounded by the trials that the models rest on: two of a long journal, all of a walk."""
 
-    records: tuple[TrialRecord, ...]
+    def __init__(self) -> None:
+        self._held: dict[tuple[object, ...], tuple[tuple[TrialRecord, ...], Model | None]] = {}
 
-    def __hash__(self) -> int:
-        return hash(tuple((one.trial, one.seconds) for one in self.records))
+    def of(self, records: tuple[TrialRecord, ...], cores: float, ram_total_bytes: int | None) -> Model | None:
+        key = (tuple((one.trial, one.seconds) for one in records), cores, ram_total_bytes)
+        known = self._held.pop(key, None)
+        if known is None or known[0] != records:
+            with on_one_core():
+                known = records, fit_model(records, cores=cores, ram_total_bytes=ram_total_bytes)
+        # The latest last.
+        self._held[key] = known
+        while len(self._held) > LEAST_HELD and sum(len(held) for held, _ in self._held.values()) > MOST_HELD:
+            del self._held[next(iter(self._held))]
+        return known[1]
 
 
-@lru_cache(maxsize=128)
-def _fitted(same: _Same, cores: float, ram_total_bytes: int | None) -> Model | None:
-    return fit_model(same.records, cores=cores, ram_total_bytes=ram_total_bytes)
-
-
-def _least(limit: Limit | None, total_bytes: int | None) -> int | None:
-    allowed = limit.resolve(total_bytes) if limit is not None else None
-    return min((one for one in (allowed, total_bytes) if one is not None), default=None)
-
-
-def _chance(needs: int | None, interval: tuple[int, int] | None, most: int | None) -> float:
-    if needs is None or interval is None or most is None:
-        return 1.0
-    half = (interval[1] - needs) if most >= needs else (needs - interval[0])
-    return NormalDist().cdf(Z95 * (most - needs) / max(1, half))
+_FITTED = _Fitted()

@@ -25,28 +25,40 @@ Leaves = dict[tuple[str, ...], Any]
 
 def left_out(records: Sequence[TrialRecord], experiment: Experiment, study: StudyPaths) -> frozenset[int]:
     """Where a trial's folder is gone nobody knows what it ran, and it counts."""
-    return frozenset(record.trial for record in records if _ran_otherwise(record, experiment, study))
+    digests: dict[str, str | None] = {}
+    return frozenset(record.trial for record in records if _ran_otherwise(record, experiment, study, digests))
 
 
-def _ran_otherwise(record: TrialRecord, experiment: Experiment, study: StudyPaths) -> bool:
-    if changed_code(record):
+def _ran_otherwise(
+    record: TrialRecord, experiment: Experiment, study: StudyPaths, digests: dict[str, str | None]
+) -> bool:
+    if changed_code(record, digests):
         return True
     try:
-        settings = turned(record)
-        if changed_since(record.trial, settings, experiment, study) is not None:
+        if changed_since(record.trial, turned(record), experiment, study) is not None:
             return True
-        effects = effects_of(settings, experiment, ANY_LOADER)
+        return bool(changed_values(record, experiment, study))
     except UsageError:  # a knob that has no way into the training any more: it cannot be launched again
         return True
+
+
+def changed_values(record: TrialRecord, experiment: Experiment, study: StudyPaths) -> list[str]:
+    """Keys of the training's config, dotted, that are otherwise now than in the copy that the trial got."""
+    effects = effects_of(turned(record), experiment, ANY_LOADER)
     ran = _copy_of(study.trial(record.trial))
     if ran is None or experiment.workload.config is None or not gets_copy(experiment.workload, effects):
-        return False
+        return []
     changes = changes_of(effects).config
     plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
     wanted = {**dict(_leaves(experiment.workload.config)), **plain}
     # Where the output goes is each trial's own.
     own = redirected_output(experiment.workload, study.trial(record.trial).root.absolute()).changes
-    return not same_values(*({path: tree[path] for path in sorted(tree) if path not in own} for tree in (ran, wanted)))
+    return [
+        ".".join(path)
+        for path in sorted({*ran, *wanted})
+        if path not in own
+        and (path not in ran or path not in wanted or not same_values({"": ran[path]}, {"": wanted[path]}))
+    ]
 
 
 def _copy_of(folder: TrialPaths) -> Leaves | None:
@@ -54,12 +66,17 @@ def _copy_of(folder: TrialPaths) -> Leaves | None:
     for path in sorted(folder.root.glob("config.*")):
         try:
             text = path.read_text(encoding="utf-8")
-            read = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower(), yaml.safe_load)
+            read = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower(), _read_yaml)
             tree = read(text)
         except (OSError, ValueError, yaml.YAMLError, RecursionError):
             return None
         return dict(_leaves(tree)) if isinstance(tree, Mapping) else None
     return None
+
+
+def _read_yaml(text: str) -> Any:
+    """By the C library where PyYAML has it: a long study has thousands of copies, and Python takes ten times longer."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def _leaves(tree: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vtune.analysis.model.predict import Model
 from vtune.domain.experiment import Experiment, Limits
 from vtune.domain.machine import Machine
-from vtune.domain.phases import Option, OptionOutcome, Plan, Walk
+from vtune.domain.phases import AskedPhases, Option, OptionOutcome, PhaseRung, Walk
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.knobs.ways import current_settings
@@ -24,15 +24,13 @@ from vtune.strategies.walk_phase import walk_phase
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    plan: Plan
+    asked: AskedPhases
     experiment: Experiment
     machine: Machine
-    up_to: int | None = None
-    extend: bool = False
-    with_options: bool = False
-    confirm: bool = True
     # Trials of the journal that count for nothing: they ran another command, config or code than now.
     left_out: frozenset[int] = frozenset()
+    # The last trial that the journal had when this call began.
+    already: int = 0
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         return self.walk(history).proposal
@@ -40,24 +38,20 @@ class Phases:
     def walk(self, history: Sequence[TrialRecord]) -> Walk:
         history = [one for one in history if one.trial not in self.left_out]
         limits, machine = self.experiment.limits, self.machine
-        known = Known(history, named=current_settings(self.experiment), ram_limit_bytes=_ram_limit(limits, machine))
-        path = Path(course=self._course())
+        known = Known(
+            history,
+            named=current_settings(self.experiment),
+            ram_limit_bytes=_ram_limit(limits, machine),
+            vram_limit=limits.vram,
+            already=self.already,
+        )
+        path = Path(course=Course(self.asked, self.experiment, self.machine))
         asked = _along(path, known)
         if asked is not None:
+            path.trying = _trying(path, asked, known)
             return path.walk(asked.proposal())
         path.stage = "done"
         return path.walk(None) if path.stopped is not None else end_of(path, known, history)
-
-    def _course(self) -> Course:
-        return Course(
-            plan=self.plan,
-            experiment=self.experiment,
-            machine=self.machine,
-            up_to=self.up_to,
-            extend=self.extend,
-            with_options=self.with_options,
-            confirm=self.confirm,
-        )
 
 
 def _along(path: Path, known: Known) -> Ask | None:
@@ -87,7 +81,7 @@ def _story(path: Path, known: Known) -> Generator[Ask, TrialRecord, None]:
     for phase in course.phases:
         yield from walk_phase(path, phase, foresight)
     path.stage = "options"
-    for option in course.plan.options:
+    for option in course.asked.plan.options:
         yield from _option(path, option, foresight())
 
 
@@ -110,13 +104,13 @@ class _Seen:
 def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, TrialRecord, None]:
     """On top of the user's own configuration, as its author meant it."""
     experiment, own = path.course.experiment, path.own
-    values, unknown = values_of_rung(option.settings, own)
+    values, unknown = values_of_rung(option.settings, own, experiment)
     wanted = {**experiment.settings, **values}
     why = unknown or why_not(values, own, experiment)
     predicted = foresight.of(wanted) if why is None else None
     why = why or foresight.too_big(wanted)
     trial = None
-    if why is None and path.course.with_options:
+    if why is None and path.course.asked.options:
         record = yield Ask(
             settings=wanted,
             effective={**own, **values},
@@ -136,9 +130,26 @@ def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, 
     )
 
 
+def _trying(path: Path, ask: Ask, known: Known) -> PhaseRung | None:
+    """As it stands among its phase's steps."""
+    if ask.turned is None:
+        return None
+    cut = known.interrupted(ask.settings, ask.origin)
+    return PhaseRung(
+        turned=dict(ask.turned),
+        settings=path.asking(ask.turned),
+        state="open" if cut is None else "interrupted",
+        why="" if cut is None else "it is run again when the same command goes on",
+        trial=None if cut is None else cut.trial,
+        predicted=ask.predicted,
+    )
+
+
 def _answer(known: Known, ask: Ask) -> TrialRecord | None:
+    if ask.lasting_after is not None:
+        return known.answer_lasting(ask.settings, ask.effective, after=ask.lasting_after)
     if ask.like is None or ask.effective is None:
-        return known.answer(ask.settings, ask.effective)
+        return known.answer(ask.settings, ask.effective, mended=ask.mended)
     cache, after = ask.like
     return known.answer_read(ask.settings, ask.effective, cache=cache, after=after)
 

@@ -42,10 +42,12 @@ def plan_launches(
     cores: float | None = None,
     again: bool = False,
     refusal: UsageError | None = None,
+    beside: Sequence[TrialRecord] = (),
 ) -> RacePlan:
-    """Of the settings of two of the `records`, A's as the baseline. `again`: a race of its own, whatever is known.
-    `refusal`: why what the two ran cannot be launched again; it only counts where something would be launched."""
-    for record in (a, b):
+    """Of the settings of two of the `records`, A's as the baseline, and of those `beside` B. `again`: a race of its
+    own, whatever is known. `refusal`: why what the two ran cannot be launched again; it only counts where something
+    would be launched."""
+    for record in (a, b, *beside):
         if not has_rate(record):
             raise UsageError(
                 f"trial {record.trial} has no rate that a run could have", hint="race trials that completed"
@@ -56,7 +58,14 @@ def plan_launches(
             hint="without --race their launches are compared as they are",
         )
     asked = turned(a), turned(b)
-    race = Race([asked[1]], asked[0], rounds=rounds, delta=delta, cores=cores, expected=(a.settings, b.settings))
+    race = Race(
+        [asked[1], *map(turned, beside)],
+        asked[0],
+        rounds=rounds,
+        delta=delta,
+        cores=cores,
+        expected=(a.settings, b.settings, *(one.settings for one in beside)),
+    )
     if len(race.field) < 2:
         raise refusal or UsageError(
             f"trials {a.trial} and {b.trial} turned the same and ran with different settings: the training itself has"
@@ -66,7 +75,7 @@ def plan_launches(
     race, begun = _which(race, records, again=again)
     legs, standing, rules = race.legs(records), race.standing(records), race.rules(records)
     known = None
-    if not begun and not again:
+    if not begun and not again and not beside:
         known = beyond_doubt(_launches(a, records), _launches(b, records), cores=(cores, cores))
     # Of a round that was stopped in its middle.
     there = len({leg.race.contestant for leg in legs if leg.race and leg.race.round == standing.rounds + 1})
@@ -79,8 +88,8 @@ def plan_launches(
         legs=tuple(legs),
         known=known,
         again=again,
-        least_launches=0 if idle else 2 * max(LEAST_ROUNDS - standing.rounds, 1) - there,
-        launches=0 if idle else 2 * max(rules.most_rounds - standing.rounds, 1) - there,
+        least_launches=0 if idle else len(race.field) * max(LEAST_ROUNDS - standing.rounds, 1) - there,
+        launches=0 if idle else len(race.field) * max(rules.most_rounds - standing.rounds, 1) - there,
         launch_s=(a.seconds + b.seconds) / 2,
     )
 

@@ -53,7 +53,7 @@ def reachable(
 def _values(
     name: str, own: Mapping[str, Scalar], experiment: Experiment, machine: Machine, *, needs_allow: bool
 ) -> tuple[Scalar, ...]:
-    every = values_of(knob_named(name), machine, experiment, now=own)
+    every = values_of(knob_named(name, experiment.knobs), machine, experiment, now=own)
     may = [
         value
         for value in every

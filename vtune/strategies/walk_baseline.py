@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 from vtune.analysis.comparable import has_rate
 from vtune.analysis.rungs import Memory, ruled_out, too_big_for
@@ -12,12 +12,13 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.knobs.settings import shown
 from vtune.knobs.ways import current_settings
+from vtune.strategies.confirm import LONGER
 from vtune.strategies.foresight import Foresight
+from vtune.strategies.gentler import FIT_TRIES, gentler
 from vtune.strategies.walk_candidates import ORDER, changed, why_not
 from vtune.strategies.walk_path import Ask, Path, Underway
 
-# Launches that may be spent on making it fit.
-FIT_TRIES = 4
+ORIGIN = "phase:0:baseline"
 FIT = Phase(
     number=0,
     name="fit",
@@ -33,12 +34,28 @@ def measure_baseline(path: Path, foresee: Callable[[], Foresight]) -> Generator[
     path.settings = dict(experiment.settings)
     path.own = {**current_settings(experiment), **experiment.settings}
     typed = ", ".join(f"{name}={shown(value)}" for name, value in experiment.settings.items())
-    baseline = yield Ask(
+    first = Ask(
         settings=path.settings,
         effective=None,
         reason=f"asked for {typed}" if typed else "the current settings",
-        origin="phase:0:baseline",
+        origin=ORIGIN,
+        mended=True,
     )
+    baseline = yield first
+    if has_rate(baseline) and baseline.measurement.fed_from_stock:
+        path.baseline = path.best = baseline
+        window, steps = experiment.window, LONGER * experiment.window.max_steps
+        # Steps that the user fixed stay as they are.
+        longer = ", for longer" if window.steps < window.max_steps else ""
+        again = yield Ask(
+            settings=path.settings,
+            effective=None,
+            reason=f"{first.reason} once more{longer}: trial {baseline.trial} lived on batches that lay ready",
+            origin=ORIGIN,
+            steps=(steps, steps),
+            lasting_after=baseline.trial,
+        )
+        baseline = again if has_rate(again) else baseline
     path.baseline = path.best = baseline
     path.own = path.now
     too_big = too_big_for(baseline, experiment.limits, ram)
@@ -54,9 +71,13 @@ def _fit(path: Path, memory: Memory, words: str, foresee: Callable[[], Foresight
     limits, ram = course.experiment.limits, course.machine.ram_bytes
     one = Underway(phase=FIT, tries_left=FIT_TRIES)
     path.begun.append(one)
-    for turned in _gentler(path, memory):
+    for turned in gentler(own, memory, course.experiment, turns_batch=_turns_batch(path)):
         if not one.tries_left or one.kept:
             break
+        unfit = why_not(turned, own, course.experiment)
+        if unfit is not None:
+            one.rungs.append(PhaseRung(turned=turned, settings={**asked, **turned}, state="skipped", why=unfit))
+            continue
         wanted, foresight = {**asked, **turned}, foresee()
         predicted, too_big = foresight.of(wanted), foresight.too_big(wanted)
         if too_big is not None:
@@ -71,6 +92,7 @@ def _fit(path: Path, memory: Memory, words: str, foresee: Callable[[], Foresight
             reason=f"what is set does not fit: {said}",
             origin=f"phase:0:{next(iter(turned))}",
             predicted=predicted,
+            turned=turned,
         )
         one.tries_left -= 1
         why = ruled_out(rung, limits, ram)
@@ -92,41 +114,26 @@ def _fit(path: Path, memory: Memory, words: str, foresee: Callable[[], Foresight
     one.why = f"what is set does not fit (trial {number}: {words})"
     if one.kept:
         one.why += "; " + ", ".join(f"{name}={shown(value)}" for name, value in one.kept.items()) + " does"
-    else:
+    elif any(rung.trial is not None for rung in one.rungs):
         path.stopped = one.why = f"{one.why}, and nothing gentler that was tried does"
+    else:
+        path.stopped = one.why = f"{one.why}, and nothing gentler could be tried: {_why_nothing(one, own, memory)}"
 
 
-def _gentler(path: Path, memory: Memory) -> Iterator[dict[str, Scalar]]:
-    """The least change first. The device's memory goes with the batch; the machine's with the workers, and with what
-    lies ready in their queues."""
-    for turned in [*([] if memory == "VRAM" else _less_loading(path.own)), *_smaller_batches(path)]:
-        if why_not(turned, path.own, path.course.experiment) is None:
-            yield turned
+def _why_nothing(one: Underway, own: Mapping[str, Scalar], memory: Memory) -> str:
+    if one.rungs:
+        return one.rungs[0].why
+    unknown = [
+        name for name in (("batch_size",) if memory == "VRAM" else ("workers", "batch_size")) if own.get(name) is None
+    ]
+    if not unknown:
+        return "there is no less of its workers or its batch that keeps the effective batch"
+    fewer = "; --set workers=N tries fewer" if "workers" in unknown else ""
+    are = "are" if len(unknown) > 1 else "is"
+    return f"its {' and '.join(unknown)} {are} not known, and no loader was seen before it ended{fewer}"
 
 
-def _less_loading(own: Mapping[str, Scalar]) -> Iterator[dict[str, Scalar]]:
-    workers, prefetch = own.get("workers"), own.get("prefetch_factor")
-    if not isinstance(workers, int) or not workers:
-        return
-    if isinstance(prefetch, int) and prefetch > 1:
-        yield {"prefetch_factor": 1}
-    while workers > 1:
-        workers //= 2
-        yield {"workers": workers}
-
-
-def _smaller_batches(path: Path) -> Iterator[dict[str, Scalar]]:
-    """With as many more of them to an optimizer step; alone only where the plan or the user lets the effective batch
-    change."""
-    experiment, own = path.course.experiment, path.own
-    batch, times = own.get("batch_size"), own.get("accumulate_steps", 1)
-    turns_batch = any("batch_size" in rung for phase in path.course.phases for rung in phase.rungs)
-    allowed = turns_batch or ORDER.index(experiment.allow) >= ORDER.index("DIFFERENT")
-    for by in (2, 4, 8, 16):
-        if not isinstance(batch, int) or batch % by or not isinstance(times, int):
-            return
-        whole: dict[str, Scalar] = {"batch_size": batch // by, "accumulate_steps": times * by}
-        if why_not(whole, own, experiment) is None:
-            yield whole
-        elif allowed:
-            yield {"batch_size": batch // by}
+def _turns_batch(path: Path) -> bool:
+    """By the plan's word or the user's."""
+    by_plan = any("batch_size" in rung for phase in path.course.phases for rung in phase.rungs)
+    return by_plan or ORDER.index(path.course.experiment.allow) >= ORDER.index("DIFFERENT")

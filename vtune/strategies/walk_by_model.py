@@ -46,7 +46,7 @@ def ask_model(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, Tri
         if judged.kept or (failed and not made_up):
             due = min(max(1, due) if judged.kept else due + 1, one.tries_left)
         made_up = made_up or failed
-        if failed and is_more(turned[knob], was):
+        if failed and last.took_effect and is_more(turned[knob], was):
             too_much = turned[knob]
         if judged.too_big:
             yield from accumulate_instead(path, one, turned, foresee)
@@ -57,7 +57,8 @@ def _less(path: Path, phase: Phase, tried: Collection[Scalar], foresight: Foresi
     now, course = path.now.get(phase.knob), path.course
     if phase.knob not in CLIMBED:
         return None
-    values = values_of(knob_named(phase.knob), course.machine, course.experiment, now=path.own)
+    knob = knob_named(phase.knob, course.experiment.knobs)
+    values = values_of(knob, course.machine, course.experiment, now=path.own)
     for value in reversed([value for value in values if is_more(now, value) and value not in tried]):
         turned = {phase.knob: value}
         if why_not(turned, path.now, course.experiment, needs_allow=phase.needs_allow) is None:

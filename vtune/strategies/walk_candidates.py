@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -20,6 +20,8 @@ ORDER: tuple[Numerics, ...] = ("SAME", "CLOSE", "DIFFERENT")
 # Climbed from what is set. Less of it may be faster all the same (workers that compete for cores or for a lock, a batch
 # past a cliff), where nothing more of it was.
 CLIMBED = ("workers", "batch_size")
+# They make the effective batch.
+SIZES = frozenset(("batch_size", "accumulate_steps"))
 # Less of it only takes away.
 NEVER_LESS = ("prefetch_factor",)
 
@@ -38,6 +40,8 @@ class Candidate:
     why_not: str | None = None
     # That is because it is relative to what the training runs with by itself, which its first trial may tell.
     unknown: bool = False
+    # Or because there are no workers, of which another phase may win some.
+    idle: bool = False
 
 
 def candidates(
@@ -49,20 +53,22 @@ def candidates(
     for ladder, (_, ladders_rungs) in enumerate(groupby(rungs, key=lambda one: set(one[0]))):
         above, below = list[Candidate](), list[Candidate]()
         for rung, beyond in ladders_rungs:
-            turned, unknown = values_of_rung(rung, own)
+            turned, unknown = values_of_rung(rung, own, experiment)
             if unknown is None:
                 turned = {name: value for name, value in turned.items() if now.get(name) != value}
             place = _place(rung, turned, now) if turned else "useless"
             if place == "useless":
                 continue
-            why = unknown or why_not(turned, now, experiment, needs_allow=phase.needs_allow)
+            never = never_tried(turned, experiment, needs_allow=phase.needs_allow)
+            idle = _without_workers(turned, now)
             one = Candidate(
                 turned=turned,
                 ladder=ladder,
                 beyond=beyond,
                 below=place == "below",
-                why_not=why,
-                unknown=unknown is not None,
+                why_not=never or unknown or idle,
+                unknown=never is None and unknown is not None,
+                idle=never is None and idle is not None,
             )
             (below if one.below else above).append(one)
         found += [*above, *reversed(below)]
@@ -81,17 +87,18 @@ def changed(name: str, before: Scalar, value: Scalar) -> str:
 def why_not(
     turned: Mapping[str, Scalar], now: Mapping[str, Scalar], experiment: Experiment, *, needs_allow: bool = False
 ) -> str | None:
-    """A plan's knobs are the user's word, but for those that it asks to be allowed."""
-    workers = turned.get("workers", now.get("workers"))
+    return never_tried(turned, experiment, needs_allow=needs_allow) or _without_workers(turned, now)
+
+
+def never_tried(turned: Iterable[str], experiment: Experiment, *, needs_allow: bool = False) -> str | None:
+    """Whatever wins. A plan's knobs are the user's word, but for those that it asks to be allowed."""
     named = {*experiment.settings, *(binding.name for binding in experiment.knobs)}
     for name in turned:
-        knob = knob_named(name)
+        knob = knob_named(name, experiment.knobs)
         way = way_of(knob, experiment)
         if isinstance(way, NoWay):
             told = way.because or f"no key of its config and no flag of its command is known to be {name}"
             return f"{told} (vtune.knobs.{name}.key names it)"
-        if name in NEED_WORKERS and workers == 0 and turned[name] != NEED_WORKERS[name]:
-            return f"{name} needs at least one worker"
         if needs_allow and name not in named and ORDER.index(experiment.allow) < ORDER.index(knob.numerics):
             return (
                 f"{name} is {knob.numerics} ({knob.numerics_reason}): --allow {knob.numerics.lower()} lets it be tried"
@@ -99,10 +106,19 @@ def why_not(
     return None
 
 
-def values_of_rung(rung: Mapping[str, RungValue], own: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], str | None]:
+def _without_workers(turned: Mapping[str, Scalar], now: Mapping[str, Scalar]) -> str | None:
+    if turned.get("workers", now.get("workers")) != 0:
+        return None
+    idle = (name for name, value in turned.items() if name in NEED_WORKERS and value != NEED_WORKERS[name])
+    return next((f"{name} needs at least one worker" for name in idle), None)
+
+
+def values_of_rung(
+    rung: Mapping[str, RungValue], own: Mapping[str, Scalar], experiment: Experiment
+) -> tuple[dict[str, Scalar], str | None]:
     """`own` is what factors are of; where that is not known, why there is no value."""
     rung = {name: value for name, value in rung.items() if own.get(name) is not None or value != Times(factor=1)}
-    values = {name: resolve(value, own.get(name), knob_named(name)) for name, value in rung.items()}
+    values = {name: resolve(value, own.get(name), knob_named(name, experiment.knobs)) for name, value in rung.items()}
     unknown = [name for name, value in values.items() if value is None]
     return values, f"the {' and '.join(unknown)} of the training itself is not known" if unknown else None
 

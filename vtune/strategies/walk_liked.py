@@ -58,7 +58,7 @@ def liked(
     path: Path, phase: Phase, foresight: Foresight, tried: Collection[Scalar], *, too_much: Scalar = None
 ) -> Liked:
     """`too_much`: a value of it that did not fit, or failed, in this very phase: more of it is not looked at."""
-    knob, now = knob_named(phase.knob), path.now
+    knob, now = knob_named(phase.knob, path.course.experiment.knobs), path.now
     others = _others(path, phase)
     skipped: list[tuple[Mapping[str, Scalar], str]] = []
     hopeful: list[_Hope] = []

@@ -6,39 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vtune.analysis.race import EXTRA_ROUNDS, ROUNDS
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
-from vtune.domain.phases import OptionOutcome, Phase, PhaseOutcome, PhaseRung, Plan, Walk
+from vtune.domain.phases import AskedPhases, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import Cache, TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.knobs.settings import NEED_WORKERS
-from vtune.strategies.walk_candidates import Candidate, against, candidates
+from vtune.strategies.confirm import MOST_LAUNCHES
+from vtune.strategies.gentler import FIT_TRIES
+from vtune.strategies.walk_candidates import SIZES, Candidate, against, candidates, never_tried
 
 # Of a phase whose rungs the model names: its two likeliest values, and while they win others, up to this.
 BY_MODEL_TRIES, MOST_TRIES = 2, 4
-# Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race.
-MOST_PROOFS = 2
-AFTER_THE_PHASES = MOST_PROOFS + 2 * (ROUNDS + EXTRA_ROUNDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Course:
-    """What is asked of a walk; the journal has the rest."""
-
-    plan: Plan
+    asked: AskedPhases
     experiment: Experiment
     machine: Machine
-    up_to: int | None = None
-    extend: bool = False
-    with_options: bool = False
-    confirm: bool = True
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return tuple(one for one in self.plan.phases if self.up_to is None or one.number <= self.up_to)
+        return self.asked.phases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +46,12 @@ class Ask:
     steps: tuple[int, int] | None = None
     # Once more, because the launch that is known read its data otherwise than this trial, and how that was.
     like: tuple[Cache, int] | None = None
+    # Once more for longer, because the rate of this trial would not last.
+    lasting_after: int | None = None
+    # What failed by itself in an earlier call is asked again.
+    mended: bool = False
+    # Of a phase's step: what it changes against what had won before it.
+    turned: Mapping[str, Scalar] | None = None
 
     def proposal(self) -> Proposal:
         return Proposal(
@@ -95,6 +93,8 @@ class Path:
     # All that these settings come to, for which a trial was judged.
     judged: set[frozenset[tuple[str, Scalar]]] = field(default_factory=set)
     stopped: str | None = None
+    # The step that the proposal is for, of the phase that was begun last.
+    trying: PhaseRung | None = None
 
     @property
     def now(self) -> dict[str, Scalar]:
@@ -129,6 +129,8 @@ class Path:
             options=tuple(self.options),
             trials=tuple(self.trials),
             left=(least, most),
+            left_to_fit=FIT_TRIES if self.baseline is None and proposal is not None else 0,
+            left_again=self._left_again(proposal),
             stopped=self.stopped,
         )
 
@@ -138,13 +140,14 @@ class Path:
 
     def _outcome(self, one: Underway) -> PhaseOutcome:
         now = self.now
+        trying = [self.trying] if self.trying is not None and one is self.begun[-1] else []
         opened = [
             PhaseRung(turned=turned, settings=self.asking(turned), state="open")
             for each in one.pending
             if not each.below and each.why_not is None and (turned := against(each, now))
         ]
         return PhaseOutcome(
-            phase=one.phase, rungs=(*one.rungs, *opened), kept=dict(one.kept), why=one.why, done=one.done
+            phase=one.phase, rungs=(*one.rungs, *trying, *opened), kept=dict(one.kept), why=one.why, done=one.done
         )
 
     def _ahead(self) -> list[Underway]:
@@ -153,14 +156,18 @@ class Path:
             return []
         begun = {one.phase.number for one in self.begun}
         return [
-            Underway(phase=phase, pending=self.candidates(phase), tries_left=MOST_TRIES if phase.by_model else 0)
+            Underway(
+                phase=phase,
+                pending=self.candidates(phase),
+                tries_left=MOST_TRIES if phase.by_model and self._never(phase, phase.knob) is None else 0,
+            )
             for phase in self.course.phases
             if phase.number not in begun
         ]
 
     def candidates(self, phase: Phase) -> list[Candidate]:
         course = self.course
-        return candidates(phase, own=self.own, now=self.now, experiment=course.experiment, extend=course.extend)
+        return candidates(phase, own=self.own, now=self.now, experiment=course.experiment, extend=course.asked.extend)
 
     def _left(self, proposal: Proposal | None) -> tuple[int, int]:
         """At least the one that is proposed: each next one hangs on what it shows."""
@@ -168,20 +175,42 @@ class Path:
             return 0, 0
         # Among the options it is counted with them.
         most = 0 if self.stage == "options" else 1
-        most += sum(_most(one) for one in [*self.begun, *self._ahead()])
-        course = self.course
-        if course.with_options:
-            most += max(0, len(course.plan.options) - len(self.options))
-        if course.confirm:
-            most += AFTER_THE_PHASES
+        most += sum(self._most(one) for one in [*self.begun, *self._ahead()])
+        asked = self.course.asked
+        if asked.options:
+            most += max(0, len(asked.plan.options) - len(self.options))
+        if asked.confirm:
+            most += MOST_LAUNCHES
         return 1, most
 
+    def _left_again(self, proposal: Proposal | None) -> int:
+        """Each step of a phase may be one that read its data otherwise than what it is compared with."""
+        if proposal is None or self.stage not in ("baseline", "phases"):
+            return 0
+        steps = sum(self._most(one) for one in [*self.begun, *self._ahead()] if one.phase.number)
+        # The baseline is launched twice where it lived on its queues.
+        return steps + (self.baseline is None or self.trying is not None)
 
-def _most(one: Underway) -> int:
-    if one.done:
-        return 0
-    open_ = [each for each in one.pending if each.why_not is None or each.unknown]
-    batch = any("batch_size" in each.turned for each in open_) or (one.tries_left and one.phase.knob == "batch_size")
-    # Accumulation in place of a batch that does not fit, after which nothing larger is tried.
-    instead = 1 if one.phase.accumulate_instead and batch else 0
-    return len(open_) + instead + one.tries_left
+    def _most(self, one: Underway) -> int:
+        if one.done:
+            return 0
+        open_ = [
+            each
+            for each in one.pending
+            if each.why_not is None or each.unknown or (each.idle and self._workers_may_come())
+        ]
+        batch = any("batch_size" in each.turned for each in open_)
+        batch = batch or bool(one.tries_left and one.phase.knob == "batch_size")
+        # Accumulation in place of a batch that does not fit, after which nothing larger is tried.
+        instead = one.phase.accumulate_instead and batch and self._never(one.phase, *SIZES) is None
+        return len(open_) + instead + one.tries_left
+
+    def _never(self, phase: Phase, *names: str) -> str | None:
+        return never_tried(names, self.course.experiment, needs_allow=phase.needs_allow)
+
+    def _workers_may_come(self) -> bool:
+        return any(
+            "workers" in rung or (one.by_model and one.knob == "workers")
+            for one in self.course.phases
+            for rung in ({}, *one.rungs, *one.beyond)
+        )

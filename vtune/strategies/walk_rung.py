@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 
-from vtune.analysis.comparable import has_rate, same_cache
+from vtune.analysis.comparable import contradicting, has_rate, same_cache
 from vtune.analysis.race import DELTA
 from vtune.analysis.rungs import Judged, batch_words, judge_rung
 from vtune.domain.choice import Ratio
@@ -16,12 +16,10 @@ from vtune.domain.phases import PhaseRung
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 from vtune.strategies.foresight import Foresight
-from vtune.strategies.walk_candidates import Candidate, against, changed, why_not
+from vtune.strategies.walk_candidates import SIZES, Candidate, against, changed, why_not
 from vtune.strategies.walk_path import Ask, Path, Underway
 
 Foresee = Callable[[], Foresight]
-# They make the effective batch.
-SIZES = frozenset(("batch_size", "accumulate_steps"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,8 @@ class Tried:
     promised: Ratio | None
     # To a rate, whatever it was.
     ran: bool
+    # Of what did not, nothing is known, and so nothing of what asks for more.
+    took_effect: bool
 
     @property
     def was_slower(self) -> bool:
@@ -61,8 +61,9 @@ def try_rung(
         origin=f"phase:{number}:{one.phase.knob}",
         predicted=predicted,
         steps=one.phase.steps,
+        turned=turned,
     )
-    before = yield from _read_alike(path, one, rung, before)
+    before = yield from _read_alike(path, one, rung, before, turned)
     course = path.course
     judged = judge_rung(
         rung,
@@ -93,11 +94,12 @@ def try_rung(
     if judged.kept:
         path.settings, path.best = wanted, rung
         one.kept.update(turned)
-    return Tried(judged, promised, has_rate(rung))
+    took_effect = not contradicting(wanted, rung.measurement.effective_settings)
+    return Tried(judged, promised, has_rate(rung), took_effect)
 
 
 def _read_alike(
-    path: Path, one: Underway, rung: TrialRecord, before: TrialRecord
+    path: Path, one: Underway, rung: TrialRecord, before: TrialRecord, turned: Mapping[str, Scalar]
 ) -> Generator[Ask, TrialRecord, TrialRecord]:
     """What it is compared with: where the two read their data otherwise, one from a cold cache and one from a warm,
     what had won is launched once more. That launch stands for it from then on: the next ones will read like it."""
@@ -111,6 +113,7 @@ def _read_alike(
         origin=f"phase:{one.phase.number}:{one.phase.knob}",
         steps=one.phase.steps,
         like=(rung.measurement.cache, rung.trial),
+        turned=turned,
     )
     if has_rate(again):
         path.best = again

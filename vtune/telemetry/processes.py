@@ -22,6 +22,8 @@ class Stat:
     cpu_s: float
     # Of the children it has waited for: without it, a process that ended would take its seconds along.
     children_cpu_s: float
+    # The kernel's letter: R runs, S sleeps, D waits for a device.
+    state: str = ""
 
 
 class Processes:
@@ -48,6 +50,7 @@ class Processes:
             fields[0] in b"ZX",
             (int(fields[11]) + int(fields[12])) * TICK_S,
             (int(fields[13]) + int(fields[14])) * TICK_S,
+            fields[0].decode(),
         )
 
     def look(self, stats: Mapping[int, Stat], now_s: float) -> tuple[tuple[ProcessSample, ...], int]:

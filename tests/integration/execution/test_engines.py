@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from vtune.domain.compared import Beat
 from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.experiment import Experiment, Limit, Limits, PlannedRun, Window, Workload
 from vtune.domain.machine import Machine
@@ -68,6 +69,7 @@ class Run(Protocol):
         limits: Limits | None = None,
         ceiling: FindCeiling | None = None,
         press: Callable[[TrialProgress], bool] | None = None,
+        beat: Beat | None = None,
         **kind: Any,
     ) -> Ran: ...
 
@@ -108,6 +110,7 @@ def run(engine_name: str, tmp_path: Path) -> Run:
         limits: Limits | None = None,
         ceiling: FindCeiling | None = None,
         press: Callable[[TrialProgress], bool] | None = None,
+        beat: Beat | None = None,
         **kind: Any,
     ) -> Ran:
         engine, command = make(settings, kind)
@@ -119,7 +122,7 @@ def run(engine_name: str, tmp_path: Path) -> Run:
         spec = TrialSpec(
             trial=number, origin="probe" if ceiling is None else ORIGIN, reason="a test", settings=settings,
             effects=() if ceiling is None else (ceiling,), command=command, cwd=str(tmp_path), env={},
-            token="0123456789abcdef0123456789abcdef",
+            token="0123456789abcdef0123456789abcdef", beat=beat,
         )  # fmt: skip
         limits = limits or Limits()
         experiment = Experiment(
@@ -279,3 +282,24 @@ def test_the_ceiling_is_searched_for_or_refused_before_anything_is_written(
     assert found.measurement.ceiling is not None and found.measurement.ceiling.ladder
     # No run is like it.
     assert found.measurement.samples_per_s is None
+
+
+def test_a_trial_that_surely_stays_below_the_leader_is_ended_early(run: Run) -> None:
+    beat = Beat(trial=7, ranked_by="samples_per_s", samples_per_s=9e5, at_least=8e5)
+    ran = run({}, window=Window(steps=2000, max_steps=2000), beat=beat)
+    record = ran.record
+    assert (record.status, ran.outcome.ended_by, ran.outcome.exit_code) == (TrialStatus.COMPLETED, "beaten", 0)
+    # A real one goes on for as long as it takes to be seen.
+    assert 20 <= record.measurement.steps_measured < 1000
+    assert record.beaten == beat and record.measurement.samples_per_s is not None
+    assert record.detail is not None and record.detail.startswith(
+        f"ended after {record.measurement.steps_measured} steps: at most "
+    )
+    assert record.detail.endswith("samples/s, trial 7 has at least 800000")
+    assert not any("longer" in line for line in record.diagnosis.next)
+
+
+def test_a_trial_that_may_be_as_fast_as_the_leader_is_measured_to_its_end(run: Run) -> None:
+    beat = Beat(trial=7, ranked_by="samples_per_s", samples_per_s=10.0, at_least=9.0)
+    ran = run({}, window=Window(steps=40, max_steps=40), beat=beat)
+    assert ran.outcome.ended_by == "window" and ran.record.beaten is None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.snippets import CLEANER
+from vtune.execution.process_tree import trial_processes
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
 
@@ -95,6 +96,20 @@ def test_the_training_starts_as_from_a_clean_shell(trials, finish):
     assert words[4] == "4"  # 0, 1, 2 and the one with which ls reads the folder
     assert words[5] == "1000"
     assert words[6] == words[7] == str(trial.leader_pid)
+
+
+@pytest.mark.parametrize("file", ["supervisor.json", "outcome.json"])
+def test_a_folder_that_does_not_take_a_file_loses_neither_the_end_nor_a_process(trials, finish, file):
+    spec = trials.spec(sys.executable, "-c", "import sys; sys.exit(3)")
+    folder = trials.folder(spec)
+    (folder / file).mkdir()  # nobody can write there, root neither
+    if file == "supervisor.json":
+        with pytest.raises(IsADirectoryError) as caught:
+            trials.start(spec, folder)
+        assert caught.value.filename == str(folder / file) and not trial_processes(spec.token, [])
+    else:
+        outcome = finish(trials.start(spec, folder))
+        assert (outcome.ended_by, outcome.exit_code) == ("itself", 3)
 
 
 def test_a_training_that_ignores_sigterm_is_killed(trials, finish, printed):

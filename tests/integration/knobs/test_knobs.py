@@ -161,15 +161,22 @@ def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_inval
 
 
 @pytest.mark.slow
-def test_what_no_loader_has_reaches_a_real_training_in_its_own_words(here: Path) -> None:
+@pytest.mark.parametrize("heeded", [True, False])
+def test_what_no_loader_has_reaches_a_real_training_which_must_heed_it(here: Path, heeded: bool) -> None:
     script = TRAINING.replace("options =", 'parser.add_argument("--precision")\noptions =')
     said_first = "print('ran with', options.precision, torch.get_num_threads())\nmodel ="
-    (here / "train.py").write_text(script.replace("model =", said_first, 1))
+    script = script.replace("model =", said_first, 1)
+    if heeded:
+        autocast = "torch.autocast('cpu', torch.bfloat16, options.precision == 'bf16-mixed')"
+        script = script.replace("    model(x)", f"    with {autocast}:\n        loss = model(x)\n    loss")
+    (here / "train.py").write_text(script)
     command = ["--", sys.executable, "train.py", "--num-workers", "1", "-b", "2", "--precision", "32-true"]
     options = ["--json", "--steps", "20", "--results", "out", "--set", "precision=bf16", "--set", "threads=1"]
     said = vtune("probe", "--study", "s", *options, *command, cwd=here)
-    assert said.code == 0, said.stderr
-    assert said.json["trial"]["settings"].items() >= {"precision": "bf16", "threads": 1}.items()
+    record = said.json["trial"]
+    assert (said.code, record["status"]) == ((0, "completed") if heeded else (5, "invalid")), said.stderr
+    assert heeded or record["detail"].startswith("asked for precision=bf16, the training ran with weights in float32")
+    assert record["settings"].items() >= {"precision": "bf16", "threads": 1}.items()
     trial = here / "out" / "s" / "trials" / "0001"
     assert "ran with bf16-mixed 1" in (trial / "stdout.log").read_text()
     assert not (here / "out" / "s" / "scout.json").exists()

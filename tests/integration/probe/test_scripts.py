@@ -144,7 +144,9 @@ def test_a_training_that_fails_in_its_scout_run_keeps_its_evidence(tmp_path: Pat
     script.write_text("import torch\nraise ValueError('before any step')\n")
     said = vtune("probe", "--json", "--results", tmp_path / "out", "--set", "workers=1", "--", sys.executable, script)
     assert said.code == 5
-    assert said.json["trial"]["status"] == "crashed" and "before any step" in said.json["trial"]["detail"]
+    trial = said.json["trial"]
+    assert trial["status"] == "crashed" and "before any step" in trial["detail"]
+    assert "with nothing turned yet" in trial["detail"]
     [words] = (tmp_path / "out").glob("*/trials/0001/stderr.log")
     assert "before any step" in words.read_text()
 

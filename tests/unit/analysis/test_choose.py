@@ -450,6 +450,14 @@ def test_settings_that_failed_in_one_of_their_launches_are_not_chosen() -> None:
     assert why[2] == "trial 3, another launch of the same settings, failed: crashed"
 
 
+def test_settings_that_did_not_take_effect_once_are_not_chosen_unless_they_did_afterwards() -> None:
+    faster, without = a_trial(2, 31.0, asked=FOUR), a_failure(3, TrialStatus.INVALID, asked=FOUR)
+    more = a_trial(4, 30.8, asked={"workers": 6})
+    assert best(choose([BASELINE, faster, without, more])) == 4, "what asks for more of it stays a rival"
+    assert best(choose([BASELINE, faster, without])) == 1
+    assert best(choose([BASELINE, faster, without, a_trial(4, 31.0, asked=FOUR)])) in (2, 4)
+
+
 def test_settings_that_failed_first_and_ran_afterwards_may_win() -> None:
     failed = a_failure(2, TrialStatus.CRASHED, asked=FOUR)
     assert best(choose([BASELINE, failed, a_trial(3, 31.0, asked=FOUR)])) == 3

@@ -107,6 +107,20 @@ def test_batches_of_an_accumulated_step_keep_their_places(tmp_path: Path) -> Non
     assert found.load_s == pytest.approx(0.1)
 
 
+def test_a_step_for_which_the_training_stood_still_is_told_by_its_number(tmp_path: Path) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=0, length=400)
+    now = 0.0
+    for step in range(58):
+        writer.deliver(now, now + 0.1, step)
+        now += 0.2 + (30.0 if step == 40 else 2.0 if step == 20 else 0.0)
+        writer.step(now)
+    found = costs(writer)
+    assert found is not None and found.long_steps == (40,)
+
+
 def test_the_cost_of_every_nth_step_counts_over_whole_periods(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     writer.hello()

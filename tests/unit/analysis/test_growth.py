@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from vtune.analysis.growth_leak import find_leak
 from vtune.analysis.growth_series import Level
 from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import step_windows
-from vtune.domain.events import BatchDelivered, Fact, OptimizerStepped, ProcessSample, TelemetrySample
+from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped, ProcessSample, TelemetrySample
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement
 
@@ -157,16 +158,19 @@ def grown(
     persistent: bool = False,
     length: RunLength = PLANNED,
     facts: tuple[Fact, ...] = (),
+    loaded: Sequence[BatchLoaded] = (),
+    batch_bytes: int | None = None,
 ) -> Measurement:
     roles = a_training(persistent=persistent)
     peak = max(s.ram_bytes for s in telemetry if s.ram_bytes is not None)
     return with_growth(
-        Measurement(ram_peak_bytes=peak),
+        Measurement(ram_peak_bytes=peak, batch_bytes=batch_bytes),
         roles=roles,
         telemetry=telemetry,
         facts=facts,
         regular=step_windows(roles)[3:],
         length=length,
+        loaded=loaded,
     )
 
 
@@ -254,6 +258,21 @@ def test_what_grows_beside_training_and_workers_is_projected_as_well(grows: dict
     assert (growth.kind, growth.who) == ("leak", who) and growth.bytes_per_step == pytest.approx(MIB, rel=0.05)
     assert measured.ram_projected_bytes == pytest.approx((640 - 400 + 50 + 800) * MIB, rel=0.05)
     assert grown(beside(samples())).ram_growth == ()
+
+
+def test_batches_that_lie_ready_are_no_growth_and_hide_none() -> None:
+    """One more of them at every step: a queue that fills. What grows beyond it is told with its own rate."""
+    made = [
+        BatchLoaded(
+            pid=WORKERS[n % 2], worker=n % 2, resume=0, index=n, started_s=0.0, finished_s=n / 20, cpu_s=0.0,
+            samples=4, files=None,
+        )
+        for n in range(1, 200)
+    ]  # fmt: skip
+    assert grown(beside(samples(), shm=MIB), loaded=made, batch_bytes=MIB).ram_growth == ()
+    (growth,) = grown(beside(samples(), shm=3 * MIB), loaded=made, batch_bytes=MIB).ram_growth
+    assert growth.who == "shared" and growth.bytes_per_step == pytest.approx(2 * MIB, rel=0.05)
+    assert grown(beside(samples(), shm=MIB), loaded=made).ram_growth != ()
 
 
 def test_what_a_neighbour_fills_shm_with_is_no_growth_of_the_tree() -> None:

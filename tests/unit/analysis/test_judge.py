@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vtune.analysis.judge import judge
 from vtune.analysis.measure import Observed
-from vtune.domain.events import ProcessSample, TelemetrySample
-from vtune.domain.experiment import PlannedRun, Window
+from vtune.domain.events import Fact, ProcessSample, TelemetrySample
+from vtune.domain.experiment import Limit, PlannedRun, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
@@ -56,3 +58,18 @@ def test_the_ram_that_was_left_is_that_of_the_last_moments_in_which_the_training
 ) -> None:
     record = judged(*telemetry)
     assert record.status is expected, record.detail
+
+
+def test_out_of_vram_is_recorded_with_the_limit_that_it_died_of() -> None:
+    held = {"device": 0, "uuid": "aa", "bytes": 8 * 2**30, "total": 80 * 2**30, "by": "limit", "sharing": 1}
+    memory = {"device": 0, "reserved": 7 * 2**30, "outside": 2**30, "ooms": 1}
+    facts = [Fact(pid=7, t_s=1.0, name=name, data=data) for name, data in (("vram_limit", held), ("memory", memory))]
+    observed = Observed(roles=None, loaded=(), delivered=(), facts=facts, telemetry=(), started_s=0.0)
+    words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    record = judge(
+        SPEC, replace(KILLED, exit_code=1, signal=None), observed, pythons=1, backwards=0, last_words=words,
+        window=Window(), planned=PlannedRun(), price=None, machine=MACHINE, current={}, gpu_validated=False,
+        vram_limit=Limit(fraction=0.1, text="10%"),
+    )  # fmt: skip
+    assert record.status is TrialStatus.OUT_OF_VRAM, record.detail
+    assert record.evidence["vram_guard"] == {"limit_bytes": 8 * 2**30, "device_bytes": 80 * 2**30}

@@ -196,6 +196,18 @@ def test_unknown_stays_none(tmp_path: Path) -> None:
     assert found.samples_per_s is None and found.projected.run_s is None and found.steps_measured == 0
 
 
+def test_before_the_first_step_the_settings_are_those_that_all_loaders_have(tmp_path: Path) -> None:
+    """It ran out of memory while its workers filled their queues."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader(0, "train.py:5:Val#0")
+    writer.begin_pass(0, loader=0, workers=8, batch=1)
+    writer.loader(1, "train.py:4:Train#0")
+    writer.begin_pass(1, loader=1, workers=8, batch=4)
+    settings = measure(observed(writer), PlannedRun(), None).effective_settings
+    assert settings["workers"] == 8 and settings["prefetch_factor"] == 2 and "batch_size" not in settings
+
+
 def test_an_epoch_boundary_is_measured_apart_from_the_steps(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     writer.hello()

@@ -5,7 +5,7 @@ import pytest
 
 from support.records import a_record
 from vtune.analysis.costs import Costs
-from vtune.analysis.draws import SlowShare
+from vtune.analysis.draws import SlowShare, drawn
 from vtune.analysis.tail import pooled, slow_of, together, with_tail
 from vtune.domain.record import Measurement, WorkerCost
 
@@ -70,3 +70,13 @@ def test_slow_batches_that_were_seen_are_counted_and_said_to_matter() -> None:
 
 def test_without_workers_there_is_no_queue_to_hold_up() -> None:
     assert with_tail(RATED, costs(EVEN, workers=0), None).tail is None
+
+
+def test_slow_batches_that_are_all_alike_are_drawn_as_often_as_they_were_seen() -> None:
+    # Told in medians they are rounded, up or down: by that none may count twice, as a slow one and as a usual one.
+    for ratio in (14.996, 15.0, 15.004):
+        seen = costs(np.append(np.full(196, 1.0), np.full(4, ratio)), workers=1)
+        known = SlowShare(batches=200, ratios=slow_of(seen.load_s, seen.load_kind))
+        load, _ = drawn(seen, (4000, 200), np.random.default_rng(0), known)
+        # (4 + 1/2) / (200 + 1), as the share is told by count.
+        assert float((load > 4).mean()) == pytest.approx(4.5 / 201, rel=0.1)

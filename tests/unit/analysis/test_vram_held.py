@@ -9,7 +9,7 @@ from vtune.analysis.choose import choose
 from vtune.analysis.device import with_device
 from vtune.analysis.fit import excess_of
 from vtune.analysis.roles import Roles
-from vtune.analysis.vram_held import held_notes, whose_room
+from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, OptimizerStepped
 from vtune.domain.experiment import Limit, Limits
@@ -34,6 +34,27 @@ def test_an_end_at_the_limit_is_told_as_that_with_the_drivers_number_and_what_wa
         "it asked for more than the VRAM limit of 8 GiB that it is held to on GPU 3; the device itself had 72 GiB left"
         f": {ENDED}"
     )
+
+
+HALF = Limit(fraction=0.5, text="50%")
+
+
+def test_the_limit_that_it_died_of_is_recorded_as_it_was_asked_for() -> None:
+    assert enforced_limit(ENDED, facts(), HALF) == {"limit_bytes": 40 * GIB, "device_bytes": 80 * GIB}
+
+
+@pytest.mark.parametrize(
+    "told",
+    # Full, or too small for what was asked; held by the script itself; and it was no memory that it died of.
+    [facts(outside=73 * GIB), facts(by="script"), facts(ooms=0), []],
+)
+def test_where_it_was_not_the_limit_none_is_recorded(told: list[Fact]) -> None:
+    assert enforced_limit(ENDED, told, HALF) is None
+
+
+def test_nothing_is_recorded_without_a_limit_or_where_more_was_asked_for_than_was_left() -> None:
+    assert enforced_limit(ENDED, facts(), None) is None
+    assert enforced_limit(f"{ENDED}. Tried to allocate 75.00 GiB", facts(), HALF) is None
 
 
 def test_what_the_context_takes_of_the_limit_is_said() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,32 @@ def test_what_does_not_fit_beside_the_context_is_torchs_own_error() -> None:
     device.free(540 * MB)
     with pytest.raises(torch.OutOfMemoryError, match="emulated out of memory"):
         device.allocate(1080 * MB)
+
+
+PINNED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from emulated import accelerator
+accelerator.install()
+for workers in (0, 2):
+    batches = [batch for (batch,) in DataLoader(
+        TensorDataset(torch.arange(4.0)), batch_size=2, num_workers=workers, pin_memory=True)]
+    print([(batch.tolist(), batch.is_pinned()) for batch in batches])
+print(torch.zeros(1).is_pinned())
+"""
+
+
+def test_a_loader_that_pins_gives_its_batches_pinned() -> None:
+    # In a process of its own: it stays installed.
+    done = subprocess.run(
+        [sys.executable, "-c", PINNED],
+        env={**os.environ, "PYTHONPATH": str(Path(accelerator.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    pinned = "[([0.0, 1.0], True), ([2.0, 3.0], True)]\n"
+    assert done.stdout == 2 * pinned + "False\n", done.stderr
 
 
 def test_a_kernel_is_launched_at_once_and_ends_later() -> None:

@@ -14,6 +14,7 @@ from vtune.cli.main import run
 from vtune.config.command_line import CommandLine
 from vtune.config.experiment_file import write_experiment
 from vtune.config.load import experiment_from_command
+from vtune.domain.experiment import KnobBinding
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import RaceLeg
 from vtune.execution.prepare import prepare_trial
@@ -21,6 +22,7 @@ from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths
 from vtune.journal.ran import same_training
 from vtune.journal.records import spec_to_json
+from vtune.knobs.registry import knobs_of
 from vtune.strategies.fixed import Once
 
 FOUR = {"workers": 4}
@@ -200,3 +202,9 @@ def test_settings_make_no_other_training(one: str, other: str, same: bool) -> No
 def test_a_precision_is_a_setting_where_a_trial_has_turned_it_and_another_training_elsewhere() -> None:
     one, other = ["python", "train.py", "--precision", "32"], ["python", "train.py", "--precision", "bf16-mixed"]
     assert same_training(one, other, {"precision"}) and not same_training(one, other)
+
+
+def test_so_is_a_knob_of_the_users_own() -> None:
+    one, other = ["python", "train.py", "--loss", "dice"], ["python", "train.py", "--loss", "ce"]
+    knobs = knobs_of([KnobBinding(name="loss", flag="--loss", values=("dice", "ce"))])
+    assert same_training(one, other, {"loss"}, knobs) and not same_training(one, other, (), knobs)

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from support.screen import as_it_stands
 from support.studies import a_trial
 from support.walks import BASELINE, FASTER, FASTEST, PLAN, PREDICTED, RECORDS, a_rung, a_walk, an_end
 from vtune.cli.live_phases import PhaseProgress
 from vtune.domain.experiment import Experiment, Limit, Limits, Workload
-from vtune.domain.phases import PhaseOutcome, Walk
+from vtune.domain.phases import AskedPhases, PhaseOutcome, Walk
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, WalkMoved
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import Proposal, RaceLeg, TrialSpec
-from vtune.phases import AskedPhases
 
 EXPERIMENT = Experiment(
     study="demo",
@@ -52,22 +52,7 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """As it stands on the screen in the end: rows that were drawn over are gone."""
-        rows, at, column = [""], 0, 0
-        for part in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|[\n\r]|[^\x1b\n\r]+", self.file.getvalue()):
-            if part == "\n":
-                at, column = at + 1, 0
-                rows += [""] * (at == len(rows))
-            elif part == "\r":
-                column = 0
-            elif part == "\x1b[1A":
-                at -= 1
-            elif part == "\x1b[2K":
-                rows[at] = ""
-            elif not part.startswith("\x1b"):
-                rows[at] = rows[at][:column].ljust(column) + part
-                column += len(part)
-        return "\n".join(row.rstrip() for row in rows)
+        return as_it_stands(self.file.getvalue())
 
 
 def walk_it(screen: Screen) -> None:
@@ -111,9 +96,9 @@ def test_the_plan_comes_first_then_each_step_is_ticked_off_once(terminal: bool) 
         "plan ladder, all 3 phases 1 workers: 1 → 2 → 4 → 6 low risk: RAM, of which each worker holds its own",
         "2 batch: batch_size 2 → 4 medium risk",
         "limits: RAM 16GiB",
-        "at most 6 trials of at most 3 min each",
+        "at most 6 trials and a scout run of at most 3 min each",
         "your own settings: 9.8 samples/s, waiting for data 83% of the time (trial 1)",
-        "at most 5 trials of about",
+        "at most 5 trials and a scout run of about",
         "phase 1 of 3, workers (low risk: RAM, of which each worker holds its own)",
         "✓ kept workers=2: 19.6 samples/s, 2.0× ± 0.1 of trial 1 (trial 2)",
         "✓ kept workers=4: 38.2 samples/s (predicted 41), 1.95× ± 0.08 of trial 2 (trial 3)",
@@ -243,3 +228,27 @@ def test_what_is_done_by_hand_is_told_when_its_phase_begins() -> None:
     with screen.progress as show:
         show(WalkMoved(walk=replace(end, phases=(*end.phases[:2], last)), records=RECORDS))
     assert "  by hand: start it under torchrun\n" in screen.text + "\n"
+
+
+def test_a_step_that_was_interrupted_is_told_once_and_again_when_it_was_run() -> None:
+    screen = Screen(terminal=False)
+    first, cut = a_walk().phases[0], a_rung(turned={"workers": 4}, state="interrupted", trial=3, why="it is run again")
+    begun = replace(first, rungs=(first.rungs[0], cut), kept={}, why="", done=False)
+    with screen.progress as show:
+        for _ in range(2):
+            show(WalkMoved(walk=a_walk(phases=(begun,)), records=RECORDS[:2]))
+        show(WalkMoved(walk=a_walk(phases=(first,)), records=RECORDS))
+    assert screen.text.count("! interrupted workers=4: it is run again (trial 3)") == 1
+    assert screen.text.count("✓ kept workers=4") == 1
+
+
+def test_a_baseline_that_lived_on_its_queues_is_told_as_that_and_then_the_one_that_stands_for_it() -> None:
+    screen = Screen(terminal=False)
+    fed = replace(BASELINE, measurement=replace(BASELINE.measurement, fed_from_stock=True))
+    again = replace(BASELINE, trial=2)
+    with screen.progress as show:
+        show(WalkMoved(walk=a_walk(baseline=fed, best=fed, phases=(), trials=(1,)), records=(fed,)))
+        show(WalkMoved(walk=a_walk(baseline=again, best=again, phases=(), trials=(1, 2)), records=(fed, again)))
+    told = [line for line in screen.text.splitlines() if line.startswith("your own settings")]
+    assert told[0].endswith("on batches that lay ready before: it would not last (trial 1)")
+    assert len(told) == 2 and told[1].endswith("(trial 2)") and "lay ready" not in told[1]

@@ -151,6 +151,32 @@ def test_a_plan_files_words_do_not_move_the_cursor_of_whoever_reads_them(here: P
     assert not [line for line in out.splitlines() if not line.isprintable() or line.startswith("first  nothing")]
 
 
+EXTENDED = "about: one knob\nphases:\n  - turn: {workers: [2, 4]}\n    extend: [6, 8, 12, 16]\n"
+
+
+def test_extended_a_ladder_ends_at_the_cores(here: Path, phase: Phase) -> None:
+    (here / "own.yaml").write_text(EXTENDED)
+    (here / "demo.yaml").write_text(CONFIG.replace("  study: demo\n", "  study: demo\n  machine: {cores: 8}\n"))
+    _, out, _ = phase("--dry-run", "--extend", "--no-confirm")
+    # The baseline, and four rungs.
+    assert "workers: 2 → 4 → 6 → 8\n" in out
+    assert "at most 5 trials" in out
+    [told] = json.loads(phase("--dry-run", "--extend", "--json")[1])["outline"]
+    assert told["beyond"] == [{"workers": 6}, {"workers": 8}]
+    # Each process of a distributed run has workers of its own.
+    text = (here / "demo.yaml").read_text()
+    ranks = text.replace("/usr/bin/env train.py", "/usr/bin/env torchrun --nproc_per_node=2 train.py")
+    (here / "demo.yaml").write_text(ranks)
+    assert "workers: 2 → 4\n" in phase("--dry-run", "--extend")[1]
+
+
+def test_while_it_runs_the_plan_ends_at_the_cores_too(here: Path, phase: Phase) -> None:
+    a_study(here, BASELINE, TWO, FOUR)
+    (here / "own.yaml").write_text(EXTENDED.replace("[6, 8, 12, 16]", "[1000]"))
+    code, _, err = phase("--extend", "--no-confirm")
+    assert code == 0 and "workers: 2 → 4\n" in err and "1000" not in err
+
+
 def test_a_dry_run_knows_what_the_journal_has_and_expects_by_its_baseline(here: Path, phase: Phase) -> None:
     folder = a_study(here, BASELINE, TWO)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

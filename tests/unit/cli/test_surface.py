@@ -18,16 +18,31 @@ SURFACE = {
         "--steps", "--precise", "--validation", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit",
         "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
     },
+    "apply": {
+        "--config", "-c", "--study", "--results", "--trial", "--write", "--vram-limit", "--ram-limit", "--json",
+        "--quiet",
+    },
+    "search": {
+        "--config", "-c", "--study", "--results", "--trials", "--sampler", "--budget", "--no-confirm", "--set",
+        "--steps", "--precise", "--validation", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit",
+        "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+    },
     "compare": {
         "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",
         "--again", "--dry-run", "--json", "--quiet", "--wait",
     },
     "doctor": {"--selftest", "--results", "--python", "--json", "--quiet"},
     "knobs": {"--config", "-c", "--study", "--results", "--json", "--quiet"},
+    "launch": {
+        "--config", "-c", "--study", "--results", "--best", "--trial", "--set", "--resume", "--rescale-iterations",
+        "--step-down", "--grace", "--vram-limit", "--ram-limit", "--dry-run", "--detach", "--force", "--json",
+        "--quiet",
+    },
     "report": {
         "--config", "-c", "--study", "--results", "--format", "--vram-limit", "--ram-limit", "--price", "--json",
         "--quiet",
     },
+    "watch": {"--results", "--once", "--epochs", "--vram-limit", "--ram-limit", "--price", "--json", "--quiet"},
 }  # fmt: skip
 
 

@@ -260,6 +260,10 @@ training:
         ("vtune: {command: python train.py, run: {epochs: true}}\n", "exp.yaml:1:49: vtune.run.epochs must be a whole"),
         ("vtune: {command: python train.py, 7: x}\n", 'exp.yaml:1:35: unknown key "vtune.7"'),
         (
+            "vtune: {command: python train.py, window: {steps: 999999999999}}\n",
+            "exp.yaml:1:51: vtune.window.steps must be at most 100000, got 999999999999",
+        ),
+        (
             "vtune: {command: python train.py, window: {steps: 9, max_steps: 4}}\n",
             "exp.yaml:1:65: vtune.window.max_steps must be at least window.steps, 9, got 4",
         ),

@@ -78,12 +78,6 @@ def test_a_folder_that_exists_for_the_training_is_to_be_made_for_the_trial(tmp_p
     assert redirected_output(workload(config=config, cwd=tmp_path), FOLDER).create == (Path(OUT),)
 
 
-def test_a_toml_config_keeps_its_output_and_says_so() -> None:
-    done = redirected_output(workload(config={"output_dir": "x"}, config_path=Path("u.toml")), FOLDER)
-    assert done.changes == {}
-    assert done.notes == ("output_dir was left at x: vtune cannot write TOML yet",)
-
-
 def test_trackers_are_off_or_local() -> None:
     env = tracker_env(FOLDER)
     assert env["WANDB_MODE"] == "disabled"

@@ -218,6 +218,41 @@ def test_one_mistake_is_said_once(said: Said, phase: str, wrong: str) -> None:
     assert line.startswith("mine.yaml:2:") and wrong in line
 
 
+@pytest.mark.parametrize(
+    ("phase", "wrong", "hint"),
+    [
+        (
+            "{turn: {workers: 2}, steps: 999999999999}",
+            "mine.yaml:2:33: steps must be at most 100000, got 999999999999",
+            "1 to 100000",
+        ),
+        ("{turn: {workers: 2}, steps: [5, 1000000]}", "mine.yaml:2:33: steps must be at most 100000", "1 to 100000"),
+        (
+            "turn: {batch_size: [x999999, x2]}",
+            'mine.yaml:2:25: batch_size must be at most x1024, got "x999999"',
+            "x1024",
+        ),
+        ("turn: {batch_size: [99999999]}", "mine.yaml:2:25: batch_size must be at most 10000000", "1 to 10000000"),
+        (f"turn: {{batch_size: {list(range(1, 302))}}}", "mine.yaml:2:5: phase 1 lists 301 rungs", "300"),
+    ],
+)
+def test_what_nobody_could_run_is_refused_where_it_stands(
+    load: Load, said: Said, phase: str, wrong: str, hint: str
+) -> None:
+    text = f"phases:\n  - {phase}\n"
+    (line,) = said(text)
+    assert line.startswith(wrong)
+    with pytest.raises(ConfigErrors) as caught:
+        load(text)
+    assert caught.value.hint is not None and hint in caught.value.hint
+
+
+def test_many_phases_have_no_more_rungs_than_one(said: Said) -> None:
+    phase = f"  - turn: {{batch_size: {list(range(1, 151))}}}\n"
+    (line,) = said("phases:\n" + 3 * phase)
+    assert line == "mine.yaml:1:1: the plan lists 450 rungs and options, more than 300"
+
+
 @pytest.mark.parametrize("text", ["phases:\n", "phases: []\n", "phases: {workers: 2}\n", "about: x\n"])
 def test_a_plan_without_phases_shows_one(load: Load, text: str) -> None:
     with pytest.raises(ConfigErrors, match="phases must be a list of phases") as caught:

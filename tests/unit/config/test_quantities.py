@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vtune.config.quantities import (
+    OutOfRange,
     parse_allow,
     parse_count,
     parse_duration,
     parse_limit,
     parse_price,
+    parse_steps,
     parse_study,
     price_text,
 )
@@ -121,3 +124,23 @@ def test_a_study_name_is_safe_as_a_folder(text: str) -> None:
 def test_a_count_is_at_least_one(value: object) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         parse_count(value)
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "wrong", "hint"),
+    [
+        (parse_count, 10**15, "must be at most 1000000000000, got 1000000000000000", "1 to 1000000000000"),
+        (parse_count, 10**400, "must be at most 1000000000000, got 1000", "1 to 1000000000000"),
+        (parse_steps, 999999999999, "must be at most 100000, got 999999999999", "1 to 100000"),
+        (parse_steps, "100001", "must be at most 100000, got 100001", "1 to 100000"),
+        (parse_duration, "1000000h", 'must be more than 0 and at most 30 days, got "1000000h"', "30 days"),
+        (parse_duration, 10**400, "must be more than 0 and at most 30 days, got 1000", "30 days"),
+    ],
+)
+def test_what_nobody_could_run_is_refused_with_the_range(
+    parse: Callable[[object], object], value: object, wrong: str, hint: str
+) -> None:
+    with pytest.raises(OutOfRange) as caught:
+        parse(value)
+    assert str(caught.value).startswith(wrong) and len(str(caught.value)) < 200
+    assert hint in caught.value.hint

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,12 +95,15 @@ def test_json_stays_json(load: Load, here: Path) -> None:
     assert math.isnan(written["x"])
 
 
-def test_toml_is_copied_but_not_changed(load: Load, here: Path) -> None:
-    (here / "u.toml").write_text("workers = 1\n")
+def test_toml_stays_toml(load: Load, here: Path) -> None:
+    (here / "u.toml").write_text("workers = 1  # few\n[data]\npatch = [ 32, 64 ]\n")
     experiment = load(HEAD + "  config: u.toml\n")
-    assert copy(experiment, here / "c.toml", {}) == "workers = 1\n"
-    with pytest.raises(UsageError, match=r"cannot write TOML yet, so it cannot set workers in .*u\.toml"):
-        copy(experiment, here / "c.toml", {("workers",): 2})
+    assert copy(experiment, here / "c.toml", {}) == "workers = 1  # few\n[data]\npatch = [ 32, 64 ]\n"
+    changed = copy(experiment, here / "c.toml", {("workers",): 2, ("data", "patch"): (16, 32), ("data", "out"): "x"})
+    assert changed.startswith("workers = 2  # few\n[data]\n")
+    assert tomllib.loads(changed) == {"workers": 2, "data": {"patch": [16, 32], "out": "x"}}
+    with pytest.raises(UsageError, match="TOML has no null for workers"):
+        copy(experiment, here / "c.toml", {("workers",): None})
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates()

@@ -3,8 +3,8 @@ from dataclasses import replace
 from support.records import a_record
 from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import Window
-from vtune.domain.record import WorkerCost
-from vtune.execution.stopping import has_seen_enough, stands_still
+from vtune.domain.record import TrainingCost, TrialRecord, WorkerCost
+from vtune.execution.stopping import has_seen_enough, stands_still, waits_for_long_steps
 
 SURE = replace(
     a_record().measurement,
@@ -81,3 +81,36 @@ def test_a_tree_in_which_nobody_works_or_reads_stands_still() -> None:
     # It has just begun to, or something of it has just come.
     assert not stands_still(looks(), -5.0) and not stands_still(looks(born_at=40), 20.0)
     assert stands_still(looks(born_at=10), 20.0) and not stands_still([], 20.0)
+
+
+def stood_still(*steps: int, period: int | None = None) -> TrainingCost:
+    return TrainingCost(batch_s=0.02, long_steps=steps, period_steps=period)
+
+
+def test_a_step_for_which_the_training_stood_still_is_watched_until_it_would_have_come_again() -> None:
+    def waits(steps: int, *long: int, window: Window = WINDOW, period: int | None = None) -> bool:
+        measured = replace(SURE, steps_measured=steps, training_cost=stood_still(*long, period=period))
+        return waits_for_long_steps(measured, window, [], steps + 2)
+
+    assert not waits(100)
+    assert waits(100, 74) and waits(140, 74)
+    # It did not: nobody knows how often it comes, and nobody waits for it.
+    assert not waits(160, 74)
+    assert waits(160, 74, 149) and waits(220, 74, 149)
+    assert not waits(230, 74, 149, 224, period=75)
+    # Never for long, nor where the user said how many steps.
+    assert not waits(300, 250)
+    assert not waits(100, 74, window=Window(steps=100, max_steps=100))
+
+
+def test_how_often_it_comes_is_known_from_the_studys_other_trials() -> None:
+    def other(period: int | None, *long: int) -> TrialRecord:
+        record = a_record()
+        return replace(record, measurement=replace(record.measurement, training_cost=stood_still(*long, period=period)))
+
+    unseen = replace(SURE, training_cost=stood_still())
+    assert waits_for_long_steps(unseen, WINDOW, [other(75, 74, 149, 224)], 52)
+    assert not waits_for_long_steps(replace(unseen, steps_measured=226), WINDOW, [other(75, 74, 149, 224)], 228)
+    # Every tenth step logs something: that is in any window.
+    assert not waits_for_long_steps(unseen, WINDOW, [other(10)], 52)
+    assert not waits_for_long_steps(unseen, WINDOW, [other(None, 74)], 52)

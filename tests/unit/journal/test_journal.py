@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from support.records import a_gpu_record, a_record
+from vtune.domain.compared import Beat
 from vtune.domain.machine import Machine
-from vtune.errors import UsageError
+from vtune.domain.record import TrainingCost
+from vtune.errors import StorageError, UsageError
 from vtune.journal.journal import Journal
 from vtune.journal.records import record_from_json, record_to_json
 from vtune.journal.study import open_study
@@ -26,6 +28,26 @@ def test_what_the_instruments_told_survives_it_too(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(a_gpu_record())
     assert journal.read() == [a_gpu_record()]
+
+
+def test_steps_for_which_a_training_stood_still_come_back_as_they_were(tmp_path: Path) -> None:
+    record = a_record()
+    cost = TrainingCost(batch_s=0.02, period_steps=75, period_extra_s=1.5, long_steps=(74, 149))
+    kept = replace(record, measurement=replace(record.measurement, training_cost=cost))
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(kept)
+    assert journal.read() == [kept]
+
+
+def test_what_a_trial_was_ended_early_for_survives_and_older_journals_do_not_say_it(tmp_path: Path) -> None:
+    beat = Beat(trial=3, ranked_by="samples_per_s_whole_run", samples_per_s=5.4, at_least=5.2, cache="warm")
+    beaten = replace(a_record(trial=4), beaten=beat)
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(beaten)
+    assert journal.read() == [beaten]
+    plain = record_to_json(beaten)
+    del plain["beaten"]
+    assert record_from_json(plain) == replace(beaten, beaten=None)
 
 
 def test_the_json_has_every_field_of_the_contract_with_null_for_unknown() -> None:
@@ -93,7 +115,28 @@ def test_a_trial_number_is_never_used_twice_even_if_its_vtune_died(tmp_path: Pat
         assert study.next_trial() == 5
 
 
-def test_an_unwritable_results_folder_is_a_usage_error(tmp_path: Path) -> None:
+def test_an_unwritable_results_folder_is_what_this_machine_cannot(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write"), open_study(tmp_path / "file", "s", MACHINE):
+    with pytest.raises(StorageError, match="cannot write"), open_study(tmp_path / "file", "s", MACHINE):
         pass
+
+
+def test_the_numbers_of_trials_are_read_without_their_records(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    assert journal.numbers() == []
+    said = replace(a_record(trial=12), detail='{"schema": 1, "trial": 99} said the training')
+    for record in (a_record(trial=1), said):
+        journal.append(record)
+    with open(tmp_path / "journal.jsonl", "a") as file:
+        file.write('{"schema" : 1,"trial":13, "torn')
+    assert journal.numbers() == [1, 12, 13]
+
+
+def test_numbers_that_are_none_are_unknown(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(a_record(trial=1))
+    text = (tmp_path / "journal.jsonl").read_text()
+    for word in ("NaN", "-Infinity", "1e999"):
+        (tmp_path / "journal.jsonl").write_text(text.replace('"first_batch_s": 3.1', f'"first_batch_s": {word}'))
+        (record,) = journal.read()
+        assert record.measurement.first_batch_s is None

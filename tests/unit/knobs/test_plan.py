@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from vtune.domain.compared import Beat
 from vtune.domain.effects import SetConfigKey, SetDataLoaderOption
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.trial import Proposal
@@ -69,6 +70,13 @@ def test_a_planned_trial_can_be_started() -> None:
     )  # fmt: skip
     assert (spec.trial, spec.token, spec.cwd, spec.settings) == (7, "abc", "/p", {"workers": 4})
     assert spec.env == {"WANDB_MODE": "online", "WANDB_SILENT": "true"}
+
+
+def test_a_trial_is_planned_with_what_it_has_to_beat() -> None:
+    beat = Beat(trial=2, ranked_by="samples_per_s", samples_per_s=5.4, at_least=5.2)
+    proposal = Proposal(settings={}, reason="r", origin="search", beat=beat)
+    spec = plan_trial(proposal, experiment(), number=3, train_loader=None, folder=Path("/r"), token="t", command=["x"])
+    assert spec.beat == beat
 
 
 def test_a_resolved_command_replaces_the_workloads() -> None:

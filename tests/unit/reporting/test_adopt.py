@@ -1,4 +1,5 @@
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,3 +150,14 @@ def test_a_share_of_ram_is_one_of_the_machine_that_was_measured(tmp_path: Path) 
     for broken in ("{", "[]", '{"host": 1}', '{"cores": "two"}'):
         paths.machine.write_text(broken)
         assert read_study_report(paths, limits=half).choice.best is not None
+
+
+def test_a_long_word_of_a_knob_of_the_users_own_is_pasted_whole(tmp_path: Path) -> None:
+    word = "configs/augmentation/heavy elastic deformation of both axes.yaml"
+    paths = write_study(tmp_path, a_trial(1, 10.0), a_trial(2, 31.0, asked={"aug": word}))
+    own = "  knobs: {aug: {key: aug_config, values: [light.yaml, heavy.yaml]}}\ntraining:"
+    paths.experiment.write_text(CONFIG.replace("training:", own) + "aug_config: light.yaml\n")
+    adoption = how_to_adopt(read_study_report(paths))
+    assert adoption is not None and shlex.split(adoption.command)[-1] == f"aug={word}"
+    (place,) = adoption.places
+    assert yaml.safe_load("\n".join(place)) == {"aug_config": word}

@@ -74,3 +74,12 @@ def test_what_is_noted_of_a_trial_stands_in_its_row() -> None:
     (row,) = rows(replace(a_gpu_record(trial=1), asked={}, notes=(NOT_VALIDATED, "and more")))
     assert row["notes"] == f"{NOT_VALIDATED}; and more" and row["vram_from"] == "driver"
     assert rows(a_trial(1, 10.0))[0]["vram_from"] == ""
+
+
+def test_it_says_of_which_memory_a_trial_is_on_the_front() -> None:
+    least = a_trial(1, 10.0, measured={"ram_peak_bytes": 2**30})
+    fastest, wasteful = (
+        a_trial(number, rate, asked={"workers": number}, measured={"ram_peak_bytes": number * 2**30})
+        for number, rate in ((2, 30.0), (3, 20.0))
+    )
+    assert [row["on_front"] for row in rows(least, fastest, wasteful)] == ["RAM", "RAM", ""]

@@ -35,7 +35,7 @@ def test_a_trial_that_ran_and_is_over_a_limit_names_the_option_that_lets_it_in()
 def test_what_was_ended_at_its_limit_needs_more_than_is_known() -> None:
     report = a_report(ended_at(1, 2.5), ended_at(2, 2.1), limits=LIMITS)
     verdict = summarize(report).verdict
-    assert "trial 2 is nearest: it was ended at 2.1 GiB of RAM, 5.0% over the limit of 2 GiB" in verdict
+    assert "trial 2 is nearest: it took 2.1 GiB of RAM before it had ended, 5.0% over the limit of 2 GiB" in verdict
     assert "how much more it needs is not known" in verdict and "lets it in" not in verdict
     near = choice_to_json(report)["nearest_relaxation"]
     assert (near["trial"], near["at_least"]) == (2, True)
@@ -64,3 +64,25 @@ def test_known_needs_go_before_what_may_be_more() -> None:
     found = ruled_out(report.records, report.choice, LIMITS, None)
     near = nearest(found)
     assert near is not None and near.record.trial == 1 and len(found) == 2
+
+
+def test_what_was_ended_at_its_limit_has_one_figure_and_the_least_limit_that_may_let_it_in() -> None:
+    stopped = replace(
+        ended_at(1, 2.6), detail="stopped by vtune after 3 steps: 2.1 GiB of RAM in use, over the limit of 2 GiB"
+    )
+    summary = summarize(a_report(stopped, limits=LIMITS))
+    assert "--ram-limit 2.6GiB is the least that may let it in" in summary.verdict
+    [line] = [line for line in summary.why if line.startswith("trial 1, out of ram")]
+    assert (
+        "2.1 GiB of RAM in use" in line and "it took 2.6 GiB of RAM before it had ended, 30.0% over the limit" in line
+    )
+    assert "it was ended at" not in summary.verdict + line
+
+
+def test_a_figure_that_the_guard_has_told_is_told_once() -> None:
+    detail = "stopped by vtune after 0 steps: 2.1 GiB of RAM in use, over the limit of 2 GiB"
+    summary = summarize(a_report(replace(ended_at(1, 2.1), detail=detail), limits=LIMITS))
+    assert (
+        f"trial 1, out of ram: {detail} by 5.0%; how much more it needs is not known, and --ram-limit 2.1GiB is the"
+        " least that may let it in"
+    ) in summary.why

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from support.studies import a_report, a_trial
-from support.walks import BASELINE, FASTER, MISSED, OPTION_A, PLAN, RECORDS, WORKERS, a_rung, a_walk, an_end
+from support.walks import ASKED, BASELINE, FASTER, MISSED, OPTION_A, RECORDS, WORKERS, a_rung, a_walk, an_end
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.phases import PhaseOutcome, Walk
 from vtune.domain.prediction import Prediction
@@ -23,7 +23,7 @@ LIMITS = Limits(ram=Limit(bytes=24 * 2**30, text="24GiB"))
 
 
 def a_phased(walk: Walk, **fields: Any) -> StudyReport:
-    phases = phases_of(walk, PLAN, limits=LIMITS, **fields)
+    phases = phases_of(walk, ASKED, limits=LIMITS, **fields)
     return replace(a_report(*RECORDS, OPTION_A), phases=phases)
 
 
@@ -98,7 +98,7 @@ def test_where_no_step_won_and_none_could_unseen_there_is_nothing_to_gain() -> N
 
     def verdict(*records: TrialRecord, walk: Walk = walk, **fields: Any) -> str:
         report = a_report(BASELINE, *records)
-        return summarize(replace(report, phases=phases_of(walk, PLAN, up_to=1, **fields))).verdict
+        return summarize(replace(report, phases=phases_of(walk, replace(ASKED, up_to=1), **fields))).verdict
 
     assert verdict(*equal).startswith(
         "keep your own settings (trial 1): nothing to gain by plan ladder, phase 1 of 3 (3 trials); no other"
@@ -154,7 +154,7 @@ def test_a_table_has_the_rate_that_the_steps_are_told_with() -> None:
 
 def test_the_winner_of_the_phases_is_in_the_table_and_what_a_tie_is_stands_below_it() -> None:
     others = [a_trial(n, 39.2 + n / 100, asked={"workers": 4, "threads": n}, batch=1) for n in range(10, 16)]
-    phases = phases_of(an_end(best=FASTER), PLAN, limits=LIMITS)
+    phases = phases_of(an_end(best=FASTER), ASKED, limits=LIMITS)
     text = shown(replace(a_report(*RECORDS, OPTION_A, *others), phases=phases), 120)
     assert any(line.startswith("│ 2 ") for line in text.splitlines())
     assert "tie: cannot be told from trial" in flat(text)
@@ -169,7 +169,7 @@ def test_steps_that_were_just_told_are_not_told_again() -> None:
 
 def test_a_launch_of_the_same_settings_is_no_row_of_its_own_after_a_walk() -> None:
     again = a_trial(7, 39.1, asked={"workers": 4}, batch=1)
-    report = replace(a_report(*RECORDS, OPTION_A, again), phases=phases_of(an_end(), PLAN, limits=LIMITS))
+    report = replace(a_report(*RECORDS, OPTION_A, again), phases=phases_of(an_end(), ASKED, limits=LIMITS))
     assert "repeated" not in shown(report, 120)
 
 

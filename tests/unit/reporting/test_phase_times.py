@@ -1,18 +1,20 @@
 """Expected times: from the baseline once it ran, from the cap of a trial before."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from support.studies import a_failure, a_trial
-from vtune.domain.experiment import Window
+from vtune.domain.experiment import Experiment, Window, Workload
 from vtune.domain.phases import Phase, PhaseOutcome, Walk
 from vtune.domain.record import StepTimes, TrialRecord
-from vtune.reporting.phase_times import Expected, expected
+from vtune.reporting.phase_times import Expected, expected, scout_to_come
 from vtune.reporting.phase_words import MOST_OF_A_RACE, span_text
 
 WINDOW = Window(steps=50, max_steps=100, trial_time_s=180.0)
 PHASE = Phase(number=1, name="workers", knob="workers")
+PHASE_OF_WORKERS = replace(PHASE, rungs=({"workers": 2}, {"workers": 4}))
 
 
 def a_walk(most: int, *trials: int, **fields: object) -> Walk:
@@ -71,6 +73,40 @@ def test_the_race_that_may_follow_is_told_apart_from_the_trials() -> None:
     racing = expected(a_walk(6, 1, stage="confirm"), WINDOW, [baseline], [PHASE], confirm=True)
     assert racing.text == "a race of 4 to 6 launches: at most about 5 min"
     assert expected(a_walk(0, 1), WINDOW, [baseline], [PHASE], confirm=True).text == "nothing is left to launch"
+
+
+def test_launches_that_may_come_besides_are_told_with_what_they_are_for() -> None:
+    found = asked(a_walk(4, left_to_fit=4, left_again=3))
+    assert found.lines[1:] == [
+        "besides, at most 4 to make your own settings fit, and 3 once more, where a trial reads its data otherwise or"
+        " lived on its queues: at most 21 min"
+    ]
+    again = asked(a_walk(1, 1, left_again=1), took(1, 30.0, steps=50, step_s=0.4))
+    assert again.lines[1].startswith("besides, at most 1 once more, where")
+    assert again.lines[1].endswith(": at most about 50 s")
+
+
+HOOKED = Experiment(study="s", workload=Workload(command=("python", "train.py"), cwd=Path(".")))
+
+
+def test_the_scout_run_before_the_first_knob_that_needs_it_is_counted() -> None:
+    walk = a_walk(3)
+    assert scout_to_come(walk, [PHASE_OF_WORKERS], HOOKED, [])
+    found = expected(walk, WINDOW, [], [PHASE_OF_WORKERS], confirm=False, scout=True)
+    assert found.trials_s == 4 * 180
+    assert found.lines[0] == ("at most 3 trials and a scout run of at most 3 min each, start-ups apart: at most 12 min")
+    # It was made before the first trial that turned a knob from inside.
+    turned = a_trial(2, 10.0, asked={"workers": 2})
+    assert not scout_to_come(walk, [PHASE_OF_WORKERS], HOOKED, [a_trial(1, 5.0), turned])
+    assert scout_to_come(walk, [PHASE_OF_WORKERS], HOOKED, [a_trial(1, 5.0), a_failure(2, asked={"workers": 2})])
+    done = a_walk(3, phases=(PhaseOutcome(phase=PHASE_OF_WORKERS, done=True),))
+    assert not scout_to_come(done, [PHASE_OF_WORKERS], HOOKED, [])
+    # A key of its config needs none.
+    config = {"training": {"workers": 1}}
+    named = replace(
+        HOOKED, workload=replace(HOOKED.workload, command=("python", "train.py", "{config}"), config=config)
+    )
+    assert not scout_to_come(walk, [PHASE_OF_WORKERS], named, [])
 
 
 @pytest.mark.parametrize(

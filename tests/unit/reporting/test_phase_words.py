@@ -7,6 +7,7 @@ import pytest
 from support.studies import a_trial
 from support.walks import BASELINE, BATCH, MISSED, OPTION_A, RECORDS, WORKERS, a_rung, an_end, climbed
 from vtune.analysis.choose import choose
+from vtune.analysis.walked import pays_back_after_s, tuning_s
 from vtune.domain.phases import Phase, Times
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.phase_words import (
@@ -18,10 +19,8 @@ from vtune.reporting.phase_words import (
     launches_left,
     missed_text,
     option_line,
-    pays_back_after_s,
     plan_text,
     rung_lines,
-    tuning_s,
 )
 
 LIKED = "workers: the values that the model likes best, two, and up to 4 while they win"

@@ -1,13 +1,14 @@
 """phases.json: what was walked is read back as it was written, and foreign or torn files are none."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.studies import write_study
-from support.walks import MISSED, OPTION_A, PLAN, RECORDS, a_walk, an_end
+from support.walks import ASKED, MISSED, OPTION_A, RECORDS, a_walk, an_end
 from vtune.domain.experiment import Limit, Limits
 from vtune.reporting.phases_of_study import PhasesOfStudy, phases_of, read_phases, write_phases
 from vtune.reporting.report_json import report_to_json
@@ -23,7 +24,7 @@ def written(path: Path, phases: PhasesOfStudy) -> PhasesOfStudy | None:
 
 @pytest.mark.parametrize("walk", [a_walk(), an_end(), an_end(stopped="nothing to build on", baseline=None, best=None)])
 def test_what_was_walked_reads_back_as_it_was_written(tmp_path: Path, walk: Any) -> None:
-    phases = phases_of(walk, PLAN, up_to=2, limits=LIMITS, missed=MISSED, left_out=frozenset({9, 8}))
+    phases = phases_of(walk, replace(ASKED, up_to=2), limits=LIMITS, missed=MISSED, left_out=frozenset({9, 8}))
     found = written(tmp_path / "phases.json", phases)
     assert found is not None
     assert (found.plan, found.up_to, found.of, found.stage, found.stopped) == ("ladder", 2, 3, walk.stage, walk.stopped)
@@ -49,7 +50,7 @@ def test_what_is_no_phases_json_of_this_vtune_is_none(tmp_path: Path, text: str)
 
 def test_numbers_that_are_none_do_not_reach_a_report(tmp_path: Path) -> None:
     path = tmp_path / "phases.json"
-    write_phases(path, phases_of(a_walk(), PLAN))
+    write_phases(path, phases_of(a_walk(), ASKED))
     told = json.loads(path.read_text())
     told["phases"][0]["rungs"][0]["gain"] = "fast"
     path.write_text(json.dumps(told))
@@ -58,7 +59,7 @@ def test_numbers_that_are_none_do_not_reach_a_report(tmp_path: Path) -> None:
 
 def test_the_json_has_what_is_promised_of_each_phase_and_adds_what_was_measured(tmp_path: Path) -> None:
     study = write_study(tmp_path, *RECORDS, OPTION_A)
-    write_phases(study.phases, phases_of(an_end(), PLAN, missed=MISSED))
+    write_phases(study.phases, phases_of(an_end(), ASKED, missed=MISSED))
     told = report_to_json(read_study_report(study))
     assert {"study", "baseline", "best", "speedup", "speedup_ci95", "tie", "trials", "phases"} <= set(told)
     workers, batch, prefetch = told["phases"]
@@ -85,7 +86,7 @@ def test_the_json_has_what_is_promised_of_each_phase_and_adds_what_was_measured(
 
 def test_a_study_without_phases_says_so_with_the_same_keys(tmp_path: Path) -> None:
     with_phases, without = write_study(tmp_path, *RECORDS, name="a"), write_study(tmp_path, *RECORDS, name="b")
-    write_phases(with_phases.phases, phases_of(an_end(), PLAN))
+    write_phases(with_phases.phases, phases_of(an_end(), ASKED))
     told = report_to_json(read_study_report(without))
     assert set(told) == set(report_to_json(read_study_report(with_phases)))
     assert told["phases"] == [] and told["plan"] is None and told["tuning_s"] is None
@@ -94,7 +95,7 @@ def test_a_study_without_phases_says_so_with_the_same_keys(tmp_path: Path) -> No
 def test_a_trial_of_another_command_is_shown_and_not_compared(tmp_path: Path) -> None:
     study = write_study(tmp_path, *RECORDS)
     assert read_study_report(study).choice.best.trial == 5
-    write_phases(study.phases, phases_of(a_walk(), PLAN, left_out=frozenset({5})))
+    write_phases(study.phases, phases_of(a_walk(), ASKED, left_out=frozenset({5})))
     report = read_study_report(study)
     assert report.choice.best.trial == 3 and [record.trial for record in report.compared] == [1, 2, 3, 4]
     lost = next(one for one in report.choice.lost if one.trial == 5)
@@ -106,7 +107,7 @@ def test_a_report_knows_how_long_the_scout_run_of_its_walk_took(tmp_path: Path) 
     paths.scout.root.mkdir()
     paths.scout.spec.write_text('{"trial": 2}')
     paths.scout.outcome.write_text('{"seconds": 12.5}')
-    write_phases(paths.phases, phases_of(an_end(), PLAN, limits=LIMITS))
+    write_phases(paths.phases, phases_of(an_end(), ASKED, limits=LIMITS))
     assert read_study_report(paths).scout_s == pytest.approx(12.5)
     paths.scout.spec.write_text('{"trial": 40}')
     assert read_study_report(paths).scout_s == 0.0

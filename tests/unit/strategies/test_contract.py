@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,10 @@ from support.studies import a_trial
 from vtune.analysis.choose import choose
 from vtune.config.plan_file import bundled_plans, load_plan
 from vtune.domain.effects import Scalar
+from vtune.domain.experiment import KnobBinding
+from vtune.domain.phases import AskedPhases
 from vtune.domain.record import TrialRecord
+from vtune.domain.search import Sampler
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.execution.engines.simulated.surface import Surface
 from vtune.execution.engines.simulated.surfaces import FOUR_CORES, SMALL_VOLUMES
@@ -21,6 +25,7 @@ from vtune.journal.records import record_from_json, record_to_json
 from vtune.strategies.fixed import Once
 from vtune.strategies.phases import Phases
 from vtune.strategies.race import Race
+from vtune.strategies.search import Search
 from vtune.tuner import Strategy
 
 FULL: Mapping[str, Scalar] = {
@@ -40,13 +45,30 @@ class Case:
 
 def a_plan(name: str) -> Callable[[], Strategy]:
     experiment = an_experiment(FULL, allow="DIFFERENT")
-    return lambda: Phases(load_plan(name), experiment, MACHINE, with_options=True)
+    return lambda: Phases(AskedPhases(plan=load_plan(name), options=True), experiment, MACHINE)
+
+
+def a_search(sampler: Sampler) -> Callable[[], Strategy]:
+    bindings = tuple(
+        KnobBinding(name=name, values=values)
+        for name, values in (("workers", (1, 2, 4)), ("batch_size", (1, 2, 4, 8)), ("precision", ("fp32", "bf16")))
+    )
+    experiment = an_experiment(FULL, knobs=bindings)
+
+    def made() -> Search:
+        if sampler == "gp":
+            # Where torch is there already, its asks need no process of their own; the answers are the same.
+            pytest.importorskip("torch")
+        return Search(experiment=experiment, machine=MACHINE, sampler=sampler, trials=12)
+
+    return made
 
 
 CASES = (
     Case("once", lambda: Once({"workers": 2}), asks_once=True),
     Case("race", lambda: Race([{"workers": 2}, {"workers": 4}], {}, cores=12)),
     *(Case(name, a_plan(name)) for name in bundled_plans()),
+    *(Case(f"search {sampler}", a_search(sampler)) for sampler in get_args(Sampler)),
 )
 every_strategy = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -185,7 +207,7 @@ def test_a_plan_resumed_at_any_moment_proposes_and_chooses_the_same(
     study = SimulatedStudy(surface, experiment, tmp_path)
 
     def made() -> Phases:
-        return Phases(load_plan(plan), experiment, study.machine)
+        return Phases(AskedPhases(plan=load_plan(plan)), experiment, study.machine)
 
     proposals: list[Proposal] = []
     clocks = [study.engine.clock_s]

@@ -1,6 +1,6 @@
 """Which trial of a journal answers what a walk asks, so that nothing is measured twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +8,8 @@ import pytest
 
 from support.made_up import OWN
 from support.studies import a_failure, a_trial
+from vtune.domain.compared import Beat
+from vtune.domain.experiment import Limit
 from vtune.domain.record import Ceiling, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.strategies.known import Known
@@ -16,8 +18,14 @@ GIB = 2**30
 FOUR = {"workers": 4}
 
 
-def known(*history: TrialRecord, ram_limit_bytes: int | None = None, named: Mapping[str, Any] = OWN) -> Known:
-    return Known(history, named=named, ram_limit_bytes=ram_limit_bytes)
+def known(
+    *history: TrialRecord,
+    ram_limit_bytes: int | None = None,
+    vram_limit: Limit | None = None,
+    named: Mapping[str, Any] = OWN,
+    leaders: Set[int] = frozenset(),
+) -> Known:
+    return Known(history, named=named, ram_limit_bytes=ram_limit_bytes, vram_limit=vram_limit, leaders=leaders)
 
 
 def answer(*history: TrialRecord, wanted: Mapping[str, Any] = FOUR, **fields: Any) -> int | None:
@@ -102,7 +110,31 @@ def test_out_of_a_smaller_ram_than_it_may_have_now_is_tried_again() -> None:
     assert answer(died(8 * GIB), ram_limit_bytes=8 * GIB) == 2
     assert answer(died(8 * GIB), ram_limit_bytes=4 * GIB) == 2
     # Of the machine's own room nobody knows how much there is today.
-    assert answer(died(4 * GIB, is_default=True), ram_limit_bytes=8 * GIB) == 2 == answer(died(4 * GIB))
+    assert answer(died(4 * GIB, is_default=True), ram_limit_bytes=8 * GIB) == 2
+    # A limit that was lifted is higher than any.
+    assert answer(died(4 * GIB)) is None and answer(died(4 * GIB, is_default=True)) == 2
+
+
+def test_out_of_a_lower_vram_limit_than_now_is_tried_again() -> None:
+    def died(limit: int | None) -> TrialRecord:
+        record = a_failure(2, TrialStatus.OUT_OF_VRAM, asked=FOUR)
+        guard = {"limit_bytes": limit, "device_bytes": 80 * GIB}
+        return replace(record, evidence={"ended_by": "itself", **({"vram_guard": guard} if limit else {})})
+
+    assert answer(died(40 * GIB), vram_limit=Limit(bytes=60 * GIB, text="60GiB")) is None
+    assert answer(died(40 * GIB), vram_limit=Limit(fraction=0.9, text="90%")) is None
+    assert answer(died(40 * GIB)) is None
+    assert answer(died(40 * GIB), vram_limit=Limit(fraction=0.5, text="50%")) == 2
+    assert answer(died(40 * GIB), vram_limit=Limit(bytes=30 * GIB, text="30GiB")) == 2
+    # The device itself was full, or nobody knows by which limit it ended.
+    assert answer(died(None), vram_limit=Limit(bytes=60 * GIB, text="60GiB")) == 2
+    assert answer(died(80 * GIB)) == 2
+
+
+def test_what_failed_for_want_of_effect_and_took_effect_afterwards_runs() -> None:
+    invalid = a_failure(3, TrialStatus.INVALID, asked=FOUR)
+    assert answer(four(2), invalid) == 3
+    assert answer(four(2), invalid, four(4)) == 2
 
 
 def test_a_flag_that_did_not_reach_the_loader_is_turned_another_way_the_next_time() -> None:
@@ -126,3 +158,13 @@ def test_a_launch_that_read_its_data_alike_is_looked_for() -> None:
 
 def test_later_trials_are_not_among_those_that_were_known_by_then() -> None:
     assert [one.trial for one in known(four(2), four(3), four(7)).until(3)] == [2, 3]
+
+
+def test_what_was_ended_early_is_answered_as_long_as_a_run_can_be_made_with_what_beat_it() -> None:
+    beat = Beat(trial=1, ranked_by="samples_per_s", samples_per_s=50.0, at_least=48.0)
+    loser = replace(four(2), beaten=beat)
+    assert answer(a_trial(1, 50.0), loser, leaders={1}) == 2
+    assert answer(a_trial(1, 50.0), loser, leaders={3}) is None
+    # Who compares with something else has to see all of it.
+    assert answer(a_trial(1, 50.0), loser) is None
+    assert answer(a_trial(1, 50.0), loser, four(3), leaders={3}) == 3

@@ -8,8 +8,8 @@ import pytest
 
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, asked_for, launched
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Limit, Limits
-from vtune.domain.phases import Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times
+from vtune.domain.experiment import KnobBinding, Limit, Limits
+from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.strategies.phases import Phases
@@ -45,7 +45,9 @@ def loader(settings: Settings) -> float:
 
 def the_phases(plan: Plan = LADDER, own: Mapping[str, Scalar] = OWN, **fields: Any) -> Phases:
     experiment = fields.pop("experiment", None) or an_experiment(own, **fields.pop("of_experiment", {}))
-    return Phases(plan, experiment, fields.pop("machine", MACHINE), **{"confirm": False, **fields})
+    machine, others = fields.pop("machine", MACHINE), fields.pop("left_out", frozenset())
+    asked = AskedPhases(plan=plan, **{"confirm": False, **fields})
+    return Phases(asked, experiment, machine, left_out=others)
 
 
 def only(*phases: Phase) -> Plan:
@@ -300,6 +302,75 @@ def test_a_baseline_that_gives_nothing_to_build_on_ends_the_walk(status: TrialSt
     assert walk.baseline is not None and walk.baseline.status is status
 
 
+def fed(times: int, *, rate: float = 11.0) -> MadeUp:
+    """So many launches of the user's own settings live on what lay ready; workers bring 5 samples a second each."""
+    launches = 0
+
+    def told(settings: Settings) -> Told:
+        nonlocal launches
+        if settings["workers"] > 1:
+            return 5.0 * settings["workers"]
+        launches += 1
+        return (rate, {"fed_from_stock": True}) if launches <= times else 5.0
+
+    return MadeUp(told)
+
+
+def test_a_baseline_that_lived_on_its_queue_is_measured_once_more_for_longer() -> None:
+    phases = the_phases(only(a_phase(1, "workers", 2)))
+    trainer = fed(1)
+    first = trainer.run(phases, most=3)[:1]
+    again = phases.propose(first)
+    assert again is not None and dict(again.settings) == {} and again.steps == (200, 200)
+    assert again.origin == "phase:0:baseline" and "trial 1 lived on batches that lay ready" in again.reason
+    history = fed(1).run(phases)
+    assert asked_for(history) == [{}, {}, {"workers": 2}]
+    walk = phases.walk(history)
+    assert walk.baseline is not None and walk.baseline.trial == 2 and walk.trials == (1, 2, 3)
+    assert "of trial 2" in walk.phases[0].rungs[0].why and dict(walk.settings) == {"workers": 2}
+
+
+def test_a_baseline_that_still_lives_on_its_queue_decides_nothing() -> None:
+    phases = the_phases(only(a_phase(1, "workers", 2)))
+    history = fed(9).run(phases)
+    assert asked_for(history) == [{}, {}, {"workers": 2}]
+    [rung] = phases.walk(history).phases[0].rungs
+    assert rung.state == "rejected" and rung.gain is None
+    assert "trial 2 lived on batches that lay ready" in rung.why
+    # What beats even that is faster.
+    history = fed(9, rate=6.0).run(phases)
+    assert [rung.state for rung in phases.walk(history).phases[0].rungs] == ["kept"]
+
+
+@pytest.mark.parametrize("status", [TrialStatus.CRASHED, TrialStatus.NOT_OBSERVED, TrialStatus.HUNG])
+def test_a_baseline_that_failed_is_tried_again_by_a_new_call_and_never_twice_by_one(status: TrialStatus) -> None:
+    phases = the_phases(only(WORKERS))
+    failed = MadeUp(lambda s: status).run(phases)
+    assert len(failed) == 1
+    anew = replace(phases, already=1)
+    walk = anew.walk(failed)
+    assert walk.stage == "baseline" and walk.stopped is None and walk.proposal is not None
+    still = MadeUp(lambda s: status).run(anew, failed)
+    assert len(still) == 2 and "trial 2" in (anew.walk(still).stopped or "")
+    # The user mended the script; after that it is not asked for again.
+    mended = MadeUp(loader).run(anew, failed)
+    assert asked_for(mended) == [{}, {}, {"workers": 2}, {"workers": 4}, {"workers": 6}]
+    assert replace(phases, already=5).walk(mended).stage == "done"
+
+
+def test_a_baseline_that_did_not_fit_and_steps_that_failed_are_not_tried_again_by_a_new_call() -> None:
+    own = {**OWN, "batch_size": 8}
+    phases = the_phases(only(WORKERS), own)
+
+    def told(settings: Settings) -> Told:
+        if settings["batch_size"] > 4:
+            return OOM
+        return TrialStatus.CRASHED if settings["workers"] == 4 else 5.0 * settings["workers"]
+
+    history = MadeUp(told, own).run(phases)
+    assert replace(phases, already=len(history)).walk(history) == phases.walk(history)
+
+
 def test_a_baseline_that_does_not_fit_is_made_to_fit_by_the_same_effective_batch() -> None:
     own = {**OWN, "batch_size": 8}
     trainer = MadeUp(lambda s: OOM if s["batch_size"] > 2 else 5.0 * s["workers"], own)
@@ -316,6 +387,48 @@ def test_a_baseline_that_does_not_fit_is_made_to_fit_by_the_same_effective_batch
     assert dict(walk.phases[0].kept) == {"batch_size": 2, "accumulate_steps": 4}
     assert walk.baseline is not None and walk.baseline.trial == 1 and walk.stopped is None
     assert dict(walk.settings) == {"batch_size": 2, "accumulate_steps": 4, "workers": 6}
+
+
+def out_of_ram_at_the_start(*, seen: Mapping[str, Scalar], most: int) -> MadeUp:
+    """A plain command, of which a trial tells what its loader was seen to have; it fits up to so many workers."""
+
+    class AtTheStart(MadeUp):
+        def measure(self, proposal: Proposal, history: Sequence[TrialRecord]) -> TrialRecord:
+            record = super().measure(proposal, history)
+            failed = record.status is not TrialStatus.COMPLETED
+            return replace(record, settings={**seen, **proposal.settings}) if failed else record
+
+    own = {**OWN, "workers": 8}
+    return AtTheStart(lambda s: TrialStatus.OUT_OF_RAM if s["workers"] > most else 5.0, own)
+
+
+NAMED_NOWHERE: Mapping[str, Scalar] = dict.fromkeys(OWN)
+
+
+def test_a_plain_command_without_room_is_relieved_of_the_workers_that_its_loader_was_seen_to_have() -> None:
+    phases = the_phases(only(), NAMED_NOWHERE)
+    history = out_of_ram_at_the_start(seen={"workers": 8, "prefetch_factor": 2}, most=2).run(phases)
+    assert asked_for(history) == [{}, {"prefetch_factor": 1}, {"workers": 4}, {"workers": 2}]
+    walk = phases.walk(history)
+    assert walk.stopped is None and dict(walk.settings) == {"workers": 2}
+
+
+def test_where_nobody_knows_what_less_would_be_nothing_is_said_to_have_been_tried() -> None:
+    phases = the_phases(only(), NAMED_NOWHERE)
+    history = out_of_ram_at_the_start(seen={}, most=0).run(phases)
+    walk = phases.walk(history)
+    assert asked_for(history) == [{}] and walk.stopped is not None
+    assert "that was tried" not in walk.stopped
+    assert "nothing gentler could be tried: its workers and batch_size are not known" in walk.stopped
+    assert "--set workers=" in walk.stopped
+
+
+def test_what_has_no_way_to_be_gentler_says_so() -> None:
+    own = {**OWN, "batch_size": 8, "accumulate_steps": None}
+    phases = the_phases(only(WORKERS), own)
+    walk = phases.walk(MadeUp(lambda s: OOM, own).run(phases))
+    assert walk.stopped is not None and "nothing gentler could be tried: " in walk.stopped
+    assert "accumulate_steps" in walk.stopped
 
 
 def test_a_baseline_over_its_ram_is_relieved_of_queues_and_workers_before_its_batch() -> None:
@@ -351,7 +464,7 @@ def test_options_are_only_named_unless_they_are_asked_for() -> None:
     walk = unasked.walk(history)
     assert [option.trial for option in walk.options] == [None, None]
     assert dict(walk.options[0].settings) == {"batch_size": 2, "workers": 4}
-    measured = the_phases(plan, with_options=True)
+    measured = the_phases(plan, options=True)
     history = MadeUp(loader).run(measured, history)
     walk = measured.walk(history)
     assert history[-1].origin == "phase:options:A" and asked_for(history)[-1] == {"batch_size": 2, "workers": 4}
@@ -374,6 +487,29 @@ def test_a_small_gain_is_held_against_the_baseline_in_a_race_and_a_large_one_is_
     large = the_phases(plan, confirm=True)
     assert not [one for one in MadeUp(lambda s: 10.0 * s["workers"]).run(large) if one.race is not None]
     assert len(MadeUp(lambda s: 10.0 if s["workers"] == 1 else 11.5).run(the_phases(plan))) == 2
+
+
+def test_what_looks_faster_and_was_not_shown_to_be_is_raced_for_as_well() -> None:
+    # Of two launches each by itself 5 % are less than 99 % of an interval leave: it is rolled back.
+    phases = the_phases(only(a_phase(1, "workers", 2)), confirm=True)
+    history = MadeUp(lambda s: 10.0 if s["workers"] == 1 else 10.5, luck=0.002).run(phases)
+    walk = phases.walk(history)
+    (rung,) = walk.phases[0].rungs
+    assert rung.state == "rejected" and [one for one in history if one.race is not None]
+    assert by(phases, history) == {"workers": 2} and walk.stage == "done"
+    # Of less nobody would take the trouble.
+    little = MadeUp(lambda s: 10.0 if s["workers"] == 1 else 10.3, luck=0.002).run(phases)
+    assert len(little) == 2
+
+
+def test_among_neighbours_that_leave_everything_open_nothing_is_raced_for() -> None:
+    phases = the_phases(only(a_phase(1, "workers", 2)), confirm=True)
+
+    def told(settings: Settings) -> Told:
+        rate = 10.0 if settings["workers"] == 1 else 14.0
+        return rate, {"samples_per_s_ci95": (rate / 2, rate * 2)}
+
+    assert not [one for one in MadeUp(told).run(phases) if one.race is not None]
 
 
 def test_while_it_races_it_says_how_many_launches_are_left() -> None:
@@ -429,10 +565,95 @@ def test_what_is_to_come_is_shown_before_it_is_measured() -> None:
     assert the_phases().walk([]).left == (1, 9)
 
 
+def interrupted_at(phases: Phases, trainer: MadeUp, trial: int) -> list[TrialRecord]:
+    history = list[TrialRecord]()
+    while len(history) < trial and (proposal := phases.propose(history)) is not None:
+        history.append(trainer.measure(proposal, history))
+    cut = replace(history[-1], status=TrialStatus.INTERRUPTED, settings=dict(history[-1].asked or {}))
+    return [*history[:-1], cut]
+
+
+def test_a_step_that_was_interrupted_stands_among_its_phases_steps_until_it_is_run_again() -> None:
+    phases, trainer = the_phases(only(WORKERS)), MadeUp(loader)
+    history = interrupted_at(phases, trainer, 3)
+    walk = phases.walk(history)
+    states = [({"workers": 2}, "kept"), ({"workers": 4}, "interrupted"), ({"workers": 6}, "open")]
+    assert rungs(walk.phases[0]) == states and not walk.phases[0].done
+    cut = walk.phases[0].rungs[1]
+    assert cut.trial == 3 and cut.gain is None and "run again" in cut.why
+    whole = phases.walk(trainer.run(phases, history))
+    assert [state for _, state in rungs(whole.phases[0])] == ["kept", "kept", "kept"]
+
+
+def test_the_step_that_is_being_tried_stands_among_its_phases_steps() -> None:
+    phases = the_phases(only(WORKERS))
+    history = MadeUp(loader).run(phases)[:2]
+    states = [({"workers": 2}, "kept"), ({"workers": 4}, "open"), ({"workers": 6}, "open")]
+    assert rungs(phases.walk(history).phases[0]) == states
+    # Of the search for something that fits, too.
+    own = {**OWN, "batch_size": 8}
+    phases = the_phases(only(WORKERS), own)
+    [fit, *_] = phases.walk(interrupted_at(phases, MadeUp(lambda s: OOM, own), 2)).phases
+    assert rungs(fit) == [({"batch_size": 4, "accumulate_steps": 2}, "interrupted")]
+
+
 def test_what_hangs_on_values_that_nobody_knows_yet_is_counted_and_not_shown() -> None:
     own = {**OWN, "batch_size": None}
     walk = the_phases(only(BATCH), own).walk([])
     assert rungs(walk.phases[0]) == [] and walk.left == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        a_phase(1, "filters", Times(factor=0.5)),
+        a_phase(1, "gradient_checkpointing", True),
+        Phase(number=1, name="m", knob="gradient_checkpointing", by_model=True),
+        Phase(number=1, name="m", knob="precision", by_model=True, needs_allow=True),
+    ],
+)
+def test_what_cannot_be_tried_is_not_counted_among_what_is_to_come(phase: Phase) -> None:
+    """The baseline alone, which may be measured again."""
+    walk = the_phases(only(phase), {**OWN, "precision": "fp32"}).walk([])
+    assert walk.left == (1, 1) and walk.left_again == 1
+
+
+def test_accumulation_that_has_no_way_is_not_counted() -> None:
+    assert the_phases(only(BATCH)).walk([]).left == (1, 4)
+    assert the_phases(only(BATCH), {**OWN, "accumulate_steps": None}).walk([]).left == (1, 3)
+
+
+def test_what_needs_workers_is_counted_where_they_may_come() -> None:
+    own = {**OWN, "workers": 0, "prefetch_factor": None, "persistent_workers": None}
+    prefetch = a_phase(2, "prefetch_factor", 4)
+    assert the_phases(only(a_phase(1, "workers", 2), prefetch), own).walk([]).left == (1, 3)
+    assert the_phases(only(replace(prefetch, number=1)), own).walk([]).left == (1, 1)
+
+
+def test_launches_that_only_come_where_something_is_amiss_are_told_beside_the_others() -> None:
+    phases = the_phases(only(WORKERS))
+    walk = phases.walk([])
+    # To make it fit; and once more the baseline, and what each of the three steps is compared with.
+    assert (walk.left, walk.left_to_fit, walk.left_again) == ((1, 4), 4, 4)
+    walk = phases.walk(MadeUp(loader).run(phases)[:1])
+    assert (walk.left, walk.left_to_fit, walk.left_again) == ((1, 3), 0, 3)
+    whole = phases.walk(MadeUp(loader).run(phases))
+    assert (whole.left, whole.left_to_fit, whole.left_again) == ((0, 0), 0, 0)
+
+
+def test_no_walk_takes_more_launches_than_it_said() -> None:
+    """It does not fit at first, and each trial reads its data otherwise than the one before."""
+    own = {**OWN, "batch_size": 8}
+    caches = ["cold", "warm"] * 40
+
+    def told(settings: Settings) -> Told:
+        return OOM if settings["batch_size"] > 2 else (5.0 * settings["workers"], {"cache": caches.pop()})
+
+    phases = the_phases(only(WORKERS, replace(BATCH, rungs=())), own)
+    said = phases.walk([])
+    history = MadeUp(told, own).run(phases)
+    assert any("once more" in record.reason for record in history)
+    assert len(history) <= said.left[1] + said.left_to_fit + said.left_again
 
 
 def test_what_is_left_never_grows_by_more_than_it_said() -> None:
@@ -602,3 +823,34 @@ def test_what_failed_is_made_up_for_with_less_of_it() -> None:
     history = trainer.run(the_phases(only(by_model(1, "workers")), own))
     assert asked_for(history)[:2] == [{}, {"workers": 6}]
     assert all(one.get("workers", 4) <= 6 for one in asked_for(history))
+
+
+def test_of_what_did_not_take_effect_more_may_still_be_tried() -> None:
+    """One value that the script replaces by its own says nothing of the next."""
+
+    class LeavesSixAlone(MadeUp):
+        def measure(self, proposal: Proposal, history: Sequence[TrialRecord]) -> TrialRecord:
+            record = super().measure(proposal, history)
+            seen = replace(record.measurement, effective_settings={"workers": 4})
+            return replace(record, measurement=seen) if record.status is TrialStatus.INVALID else record
+
+    own = {**OWN, "workers": 4}
+    trainer = LeavesSixAlone(lambda s: TrialStatus.INVALID if s["workers"] == 6 else 5.0 * s["workers"], own)
+    phases = the_phases(only(by_model(1, "workers")), own)
+    history = trainer.run(phases)
+    assert asked_for(history)[:3] == [{}, {"workers": 6}, {"workers": 8}]
+    assert by(phases, history)["workers"] >= 8
+
+
+def test_a_knob_of_the_users_own_is_a_phase_like_any_other() -> None:
+    own = {**OWN, "flip": 4}
+    flip = KnobBinding(name="flip", key=("training", "flip"), values=(2, 8))
+    plan = only(
+        a_phase(1, "workers", 2, 4),
+        a_phase(2, "flip", Times(factor=0.5), 8, needs_allow=True),
+        replace(a_phase(3, "flip"), by_model=True),
+    )
+    walker = the_phases(plan, own, of_experiment={"knobs": (flip,)})
+    history = MadeUp(lambda settings: loader(settings) * (2.0 if settings["flip"] == 2 else 1.0), own).run(walker)
+    assert {"workers": 4, "flip": 2} in asked_for(history)
+    assert walker.walk(history).settings == {"workers": 4, "flip": 2}

@@ -7,44 +7,20 @@ from typing import Any
 
 import pytest
 
+from search.trainings import ITS_LIMITS, REHEARSAL
 from support.simulated import SimulatedStudy, simulated_experiment
 from vtune.analysis.model.fit import fit_model
 from vtune.analysis.rungs import ruled_out
 from vtune.config.plan_file import load_plan
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, Limit, Limits, Window
-from vtune.domain.phases import Walk
+from vtune.domain.phases import AskedPhases, Walk
 from vtune.domain.record import TrialRecord
-from vtune.execution.engines.simulated.surface import (
-    MIB,
-    Box,
-    Device,
-    LoaderCost,
-    Memory,
-    SampleCost,
-    StepCost,
-    Surface,
-)
+from vtune.execution.engines.simulated.surface import SampleCost, StepCost, Surface
 from vtune.execution.engines.simulated.surfaces import FOUR_CORES, ONE_LOCK, SCROLLS, SHORT_EPOCHS, SMALL_VOLUMES
 from vtune.execution.engines.simulated.truth import true_whole_run_rate
 from vtune.strategies.phases import Phases
 
-# docs/rehearsal.md in figures: what its file says, without what a worker keeps of each sample.
-REHEARSAL = Surface(
-    name="rehearsal",
-    seed=21,
-    sample=SampleCost(latency_s=0.06, cv=0.12, batch_bytes=0.1 * MIB),
-    loader=LoaderCost(fork_s=0.02, boot_s=0.4, batch_s=0.1, dispatch_s=0.001, receive_s=0.001),
-    step=StepCost(base_s=0.008, sample_s=0.006, host_s=0.001, every_steps=8, every_s=0.012),
-    box=Box(cores=12, ram_bytes=24 * 2**30, shm_bytes=2**30),
-    memory=Memory(main_bytes=270 * MIB, worker_bytes=79 * MIB),
-    device=Device(name="Emulated A100", vram_bytes=800 * 10**6, base_bytes=200e6, sample_bytes=270e6),
-    settings={"workers": 1, "prefetch_factor": 1, "batch_size": 1},
-    samples_per_epoch=4000,
-    epochs=32,
-    startup_s=3.0,
-)
-ITS_LIMITS = Limits(ram=Limit(bytes=850 * 10**6, text="850MB"), vram=Limit(fraction=0.95, text="95%"))
 BATCHES = 1500
 
 
@@ -54,7 +30,7 @@ def walked(
     window = Window(trial_time_s=1e6, startup_time_s=1e6)
     experiment = simulated_experiment(surface, limits=limits, window=window)
     study = SimulatedStudy(surface, experiment, tmp_path)
-    phases = Phases(load_plan(plan), experiment, study.machine, **fields)
+    phases = Phases(AskedPhases(plan=load_plan(plan), **fields), experiment, study.machine)
     history = study.run(phases)
     return phases.walk(history), history, experiment
 

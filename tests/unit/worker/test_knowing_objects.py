@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import mmap
 import weakref
 from collections import OrderedDict, UserDict
 from typing import Any
@@ -107,7 +108,37 @@ def test_the_bytes_of_a_batch_are_those_of_its_tensors_and_pinned_each_is_a_powe
 ) -> None:
     from _vtune_hooks.batches import tensor_bytes
 
-    assert tensor_bytes(batch) == {"bytes": handed, "pinned_bytes": pinned}
+    sizes = tensor_bytes(batch)
+    assert (sizes["bytes"], sizes["pinned_bytes"]) == (handed, pinned)
+
+
+def test_each_tensor_takes_whole_pages_and_parts_of_one_take_all_of_it_once() -> None:
+    from _vtune_hooks.batches import tensor_bytes
+
+    page = mmap.PAGESIZE
+
+    class Storage:
+        def __init__(self, place: int, size: int) -> None:
+            self.place, self.size = place, size
+
+        def data_ptr(self) -> int:
+            return self.place
+
+        def nbytes(self) -> int:
+            return self.size
+
+    class Stored(Tensor):
+        def __init__(self, storage: Storage, *shape: int) -> None:
+            super().__init__(*shape)
+            self.storage = storage
+
+        def untyped_storage(self) -> Storage:  # type: ignore[override]
+            return self.storage
+
+    large, small = Storage(1, 3 * page), Storage(2, 8)
+    assert tensor_bytes([Stored(large, 5), Stored(large, 7), Stored(small, 2)])["segment_bytes"] == 4 * page
+    # Nobody tells where it lies: it has a segment of its own.
+    assert tensor_bytes([Tensor(5, 3), Tensor(1)])["segment_bytes"] == 2 * page
 
 
 def test_an_object_that_is_no_array_is_not_asked_anything() -> None:

@@ -18,9 +18,11 @@ from vtune.analysis.model.residuals import Residuals
 from vtune.analysis.model.rows import row_of
 from vtune.analysis.model.rungs import rungs_of
 from vtune.analysis.model.setup import Base, Setup
+from vtune.analysis.model.telling import Sure, by_setup, merged, telling, together
 from vtune.analysis.model.time import DRAWS, TimeModel
 from vtune.analysis.model.too_big import shortages_of
 from vtune.analysis.model.whole import WholeRun
+from vtune.domain.compared import RankedBy
 from vtune.domain.record import TrialRecord
 
 # Of a rate that has no interval of its own; and of one that lived on batches from before its window, where the costs
@@ -35,9 +37,15 @@ def fit_model(
     base = Base(records)
     known = [(record, setup) for record in records if (setup := base.setup_of(record)) is not None]
     rated = _alike([(record, setup) for record, setup in known if has_rate(record)])
-    rows = [row for record, setup in rated if (row := row_of(record, setup)) is not None]
-    if not rows or base.record is None:
+    own = base.setup_of(base.record) if base.record is not None else None
+    launches = [
+        rows
+        for setup, group in telling(by_setup(rated), own).items()
+        if (rows := [row for record in group if (row := row_of(record, setup)) is not None])
+    ]
+    if not launches or base.record is None:
         return None
+    rows = [merged(group) for group in launches]
     ranked_by = metric_of([record for record in records if has_rate(record)])
     regimes = tuple(dict.fromkeys(row.setup.regime for row in rows))
     points = points_of([row.setup for row in rows], regimes)
@@ -45,10 +53,12 @@ def fit_model(
     rungs = [one for one in rungs_of(known) if one.setup.regime in regimes]
     rates = Rates(
         time=TimeModel(rows, rungs, regimes, cores),
-        whole=WholeRun(rows, ranked_by, base.record),
+        whole=WholeRun([row for group in launches for row in group], ranked_by, base.record),
         off=np.random.default_rng(2).permutation(normal_scores(DRAWS)),
     )
-    measured = [launched_rate(row.record, ranked_by, cores) for row in rows]
+    measured = [together([_launched(row.record, ranked_by, cores) for row in group]) for group in launches]
+    ran = ((record, setup) for record, setup in known if has_rate(record) and setup.regime in regimes)
+    fitting = telling(by_setup(ran), own)
     sizes = (gpu.vram_total_bytes for record, _ in known for gpu in record.measurement.gpus)
     return Model(
         base,
@@ -63,10 +73,10 @@ def fit_model(
         residuals=Residuals(
             rates.drawn(points, near),
             near,
-            np.log([rate.value for rate in measured]),
-            np.array([_sd(row.record, rate) for row, rate in zip(rows, measured, strict=True)]),
+            np.array([one.value for one in measured]),
+            np.array([one.sd for one in measured]),
         ),
-        memory=MemoryModel([one for one in known if has_rate(one[0]) and one[1].regime in regimes], rungs, regimes),
+        memory=MemoryModel([(record, one) for one, group in fitting.items() for record in group], rungs, regimes),
         shortages=shortages_of(known, rungs),
     )
 
@@ -80,8 +90,12 @@ def _alike(rated: list[tuple[TrialRecord, Setup]]) -> list[tuple[TrialRecord, Se
     return [one for one in rated if one[0].measurement.cache in (usual, "unknown")]
 
 
+def _launched(record: TrialRecord, ranked_by: RankedBy, cores: float | None) -> Sure:
+    rate = launched_rate(record, ranked_by, cores)
+    return Sure(value=math.log(rate.value), sd=_sd(record, rate))
+
+
 def _sd(record: TrialRecord, rate: Rate) -> float:
-    """Of its logarithm."""
     if record.measurement.fed_from_stock:
         return FLATTERED_SD
     if rate.interval is None or rate.interval[0] <= 0:

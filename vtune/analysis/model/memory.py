@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -14,7 +14,7 @@ from vtune.analysis.model.curve import Curve, Seen
 from vtune.analysis.model.points import Floats, Nearness, Points, closeness, points_of
 from vtune.analysis.model.rungs import SeenRung
 from vtune.analysis.model.setup import Regime, Setup
-from vtune.analysis.queues import BEYOND_THE_QUEUE, needed_shm_bytes
+from vtune.analysis.queues import BEYOND_THE_QUEUE, batch_in_shm, beside_the_queues, needed_shm_bytes
 from vtune.domain.record import Measurement, RamGrowth, TrialRecord
 
 # Of a device's memory, the part that a batch does not change: model, optimizer, context. More of it is less likely.
@@ -53,11 +53,12 @@ class Needs:
 
 class MemoryModel:
     def __init__(self, known: Sequence[Told], rungs: Sequence[SeenRung], regimes: Sequence[Regime]) -> None:
-        self._ram = _Ram.of([one for one in known if _ram_needed(one[0].measurement) is not None], regimes)
-        self._vram = _Vram.of(known, rungs, regimes)
-        self._sample_bytes = max(
-            (size / setup.batch for record, setup in known if (size := record.measurement.batch_bytes)), default=None
-        )
+        self._ram = _Ram.of(_worst(known, _ram_needed), regimes)
+        self._vram = _Vram.of(_worst(known, vram_needed), rungs, regimes)
+        told = [(record.measurement, setup.batch) for record, setup in known if record.measurement.batch_bytes]
+        # That of the largest samples.
+        self._batch = max(told, key=lambda one: (one[0].batch_bytes or 0) / one[1], default=None)
+        self._beside = max((beside_the_queues(measured) for measured, _ in told), default=0)
         self._ranks = max((record.measurement.ranks for record, _ in known), default=1)
 
     def of(self, setups: Sequence[Setup]) -> list[Needs]:
@@ -70,10 +71,11 @@ class MemoryModel:
         ]
 
     def _shm(self, setup: Setup) -> int | None:
-        if self._sample_bytes is None:
+        if self._batch is None:
             return None
-        batch = round(self._sample_bytes * setup.batch)
-        return max(1, self._ranks) * needed_shm_bytes(batch, setup.workers, setup.prefetch)
+        measured, size = self._batch
+        whole = batch_in_shm(measured, setup.batch / size) or 0
+        return max(1, self._ranks) * needed_shm_bytes(whole, setup.workers, setup.prefetch) + self._beside
 
 
 def vram_needed(measured: Measurement) -> int | None:
@@ -86,6 +88,16 @@ def vram_needed(measured: Measurement) -> int | None:
 def _ram_needed(measured: Measurement) -> int | None:
     known = [one for one in (measured.ram_peak_bytes, measured.ram_projected_bytes) if one is not None]
     return max(known, default=None)
+
+
+def _worst(known: Sequence[Told], needed: Callable[[Measurement], int | None]) -> list[Told]:
+    """What one launch of some settings once took counts for all of them."""
+    worst: dict[Setup, tuple[int, Told]] = {}
+    for one in known:
+        need = needed(one[0].measurement)
+        if need is not None and (one[1] not in worst or need > worst[one[1]][0]):
+            worst[one[1]] = need, one
+    return [one for _, one in worst.values()]
 
 
 class _Vram:
@@ -148,6 +160,7 @@ class _Ram:
 
     def __init__(self, known: Sequence[Told], regimes: Sequence[Regime]) -> None:
         self._known, self._regimes = known, regimes
+        self._alike: dict[tuple[bool, int], Told] = {}
         self._queues_told = any(record.measurement.batch_bytes for record, _ in known)
         levels = np.array([_level(record, queues_told=self._queues_told) for record, _ in known])
         self._mean, self._sd = _suggested(known, float(levels[0]), len(regimes))
@@ -186,11 +199,16 @@ class _Ram:
         )
 
     def _growth(self, setup: Setup) -> float:
-        def far(one: Told) -> tuple[bool, float]:
-            return one[1].persistent != setup.persistent, abs(math.log((one[1].workers + 1) / (setup.workers + 1)))
-
-        record, like = min(self._known, key=far)
+        record, like = self._most_alike(setup.persistent, setup.workers)
         return sum(_grown(growth, record.measurement, like, setup) for growth in record.measurement.ram_growth)
+
+    def _most_alike(self, persistent: bool, workers: int) -> Told:
+        def far(one: Told) -> tuple[bool, float]:
+            return one[1].persistent != persistent, abs(math.log((one[1].workers + 1) / (workers + 1)))
+
+        if (persistent, workers) not in self._alike:
+            self._alike[persistent, workers] = min(self._known, key=far)
+        return self._alike[persistent, workers]
 
 
 def _level(record: TrialRecord, *, queues_told: bool) -> float:

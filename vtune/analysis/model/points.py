@@ -64,6 +64,24 @@ def nearness(one: Points, other: Points, *, loader: float = 1.0) -> Nearness:
     )
 
 
+def spread_out(points: Points, first: Sequence[int], count: int) -> list[int]:
+    """So many of them: the first ones, then again and again what is farthest from all that were taken."""
+    features, taken = _features(points, loader=1.0), list(first) or [0]
+    nearest = np.full(len(points), np.inf)
+
+    def take(at: int) -> None:
+        squares = ((features - features[at]) ** 2).sum(axis=1)
+        squares[points.regime != points.regime[at]] = np.inf
+        np.minimum(nearest, squares, out=nearest)
+
+    for at in taken:
+        take(at)
+    while len(taken) < min(count, len(points)):
+        taken.append(int(nearest.argmax()))
+        take(taken[-1])
+    return taken
+
+
 def closeness(far: Floats) -> Floats:
     """By distance, as a function that may bend anywhere, but has no steps (Matérn 3/2)."""
     scaled = np.sqrt(3) * far

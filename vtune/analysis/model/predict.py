@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vtune.analysis.model.memory import MemoryModel, Needs
 from vtune.analysis.model.points import Floats, Nearness, Points, nearness, points_of
 from vtune.analysis.model.residuals import Corrected, Drawn, Residuals
 from vtune.analysis.model.setup import Base, Regime, Setup
 from vtune.analysis.model.time import TimeModel
-from vtune.analysis.model.too_big import Shortage, over
+from vtune.analysis.model.too_big import Shortage, TooBig, over
 from vtune.analysis.model.whole import WholeRun
 from vtune.domain.choice import RankedBy, Ratio
 from vtune.domain.effects import Scalar
@@ -31,7 +32,7 @@ class Rates:
     def drawn(self, points: Points, near: Nearness) -> Drawn:
         pace = self.time.pace(points, near)
         batches = self.time.batches_per_s(points, pace)
-        waits = np.clip(1 - batches * pace.own_s, 0.0, 1.0).mean(axis=0)
+        waits = np.clip(1 - batches * (pace.own_s + pace.stop_s / pace.stop_every), 0.0, 1.0).mean(axis=0)
         return Drawn(logs=self.whole.log_rate(points, pace, batches, self.off), waits=waits)
 
 
@@ -44,6 +45,14 @@ class Covered:
     ranked_by: RankedBy
     ram_total_bytes: int | None
     vram_total_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Against:
+    """Logarithms of ratios, by draw and candidate; only of those that the model knows something of."""
+
+    known: NDArray[np.bool_]
+    logs: Corrected
 
 
 class Model:
@@ -89,35 +98,62 @@ class Model:
 
     def gain(self, settings: Mapping[str, Scalar], over: Mapping[str, Scalar]) -> Ratio | None:
         """One over the other: what both share of what is not known cancels."""
-        one, other = self._setup(settings), self._setup(over)
-        if one is None or other is None:
+        found = self.against([settings], over)
+        if found is None or not found.known[0]:
             return None
-        if one == other:
-            return Ratio(value=1.0, ci95=(1.0, 1.0))
-        points = points_of([one, other], self._covered.regimes)
-        near = nearness(points, self._covered.points)
-        drawn = self._rates.drawn(points, near)
-        middle, below, above = self._residuals.difference(drawn, near, nearness(points, points)).interval()
+        middle, below, above = found.logs.interval()
         low, value, high = (float(np.exp(log[0])) for log in (middle - below, middle, middle + above))
         return Ratio(value=value, ci95=(low, high))
 
+    def against(self, candidates: Sequence[Mapping[str, Scalar]], over: Mapping[str, Scalar]) -> Against | None:
+        """All of them over one; None where nothing is known of that one."""
+        setups, other = [self._setup(one) for one in candidates], self._setup(over)
+        if other is None:
+            return None
+        # What is the same setup twice is reckoned once: it may be asked for in several ways.
+        unique = list(dict.fromkeys(one for one in setups if one is not None))
+        points = points_of([*unique, other], self._covered.regimes)
+        near = nearness(points, self._covered.points)
+        to_last = nearness(points, points_of([other], self._covered.regimes))
+        differences = self._residuals.over_last(self._rates.drawn(points, near), near, to_last)
+        place = {one: at for at, one in enumerate(unique)}
+        which = np.array([place[one] for one in setups if one is not None], dtype=int)
+        return Against(
+            known=np.array([one is not None for one in setups], dtype=bool),
+            logs=Corrected(logs=differences.logs[:, which], left=differences.left[which]),
+        )
+
     def surely_too_big(self, settings: Mapping[str, Scalar], limits: Limits) -> str | None:
         """Why it cannot fit, in words; None where it may."""
-        setup = self._base.setup(settings)
-        if setup is None:
-            return None
+        found = self.all_too_big([settings], limits)[0]
+        return found.why if found is not None else None
+
+    def all_too_big(self, candidates: Sequence[Mapping[str, Scalar]], limits: Limits) -> list[TooBig | None]:
+        setups = [self._base.setup(one) for one in candidates]
+        asked = list(dict.fromkeys(one for one in setups if one is not None))
+        why = dict(zip(asked, self._too_big(asked, limits), strict=True))
+        return [None if one is None else why[one] for one in setups]
+
+    def _too_big(self, setups: Sequence[Setup], limits: Limits) -> list[TooBig | None]:
         covered = self._covered
         allowed = {
             "RAM": limits.ram.resolve(covered.ram_total_bytes) if limits.ram is not None else None,
             "VRAM": limits.vram.resolve(covered.vram_total_bytes) if limits.vram is not None else None,
         }
-        ran_out = (one.rules_out(setup, allowed) for one in self._shortages)
-        if (why := next((one for one in ran_out if one is not None), None)) is not None:
-            return why
-        needs = self._needs(setup)
-        return over("RAM", needs.ram, limits.ram, covered.ram_total_bytes) or over(
-            "VRAM", needs.vram, limits.vram, covered.vram_total_bytes
-        )
+        known = [one for one in setups if one.regime in covered.regimes]
+        needs = dict(zip(known, self._memory.of(known), strict=True)) if known else {}
+        found: list[TooBig | None] = []
+        for setup in setups:
+            ran_out = (one.rules_out(setup, allowed) for one in self._shortages)
+            fell = next((one for one in ran_out if one is not None), None)
+            need = needs.get(setup, Needs())
+            why = (
+                fell
+                or over("RAM", need.ram, limits.ram, covered.ram_total_bytes)
+                or over("VRAM", need.vram, limits.vram, covered.vram_total_bytes)
+            )
+            found.append(None if why is None else TooBig(why=why, by_failure=fell is not None))
+        return found
 
     def fits(self, settings: Mapping[str, Scalar], limits: Limits) -> bool:
         """More likely than not; what nobody can tell is taken to fit."""

@@ -78,17 +78,24 @@ class Residuals:
     def corrected(self, drawn: Drawn, near: Nearness) -> Corrected:
         """`near`: of these settings to those of the trials."""
         gain, cross = self._gain(drawn, near)
+        return Corrected(logs=self._moved(drawn, gain), left=self._left(drawn, gain, cross))
+
+    def over_last(self, drawn: Drawn, near: Nearness, to_last: Nearness) -> Corrected:
+        """Of each setting but the last, its logarithm less the last one's: what both share cancels."""
+        gain, cross = self._gain(drawn, near)
+        waits, last = drawn.waits, gain[-1]
+        shared = _residual(self.anywhere, self.waiting, waits, waits[-1:], to_last)[:, 0]
+        shared = shared - gain @ cross[-1] - cross @ last + gain @ (self._own @ last)
+        alone = self._left(drawn, gain, cross) ** 2
+        left = alone + alone[-1] - 2 * shared
+        moved = self._moved(drawn, gain)
+        return Corrected(logs=moved[:, :-1] - moved[:, -1:], left=np.sqrt(np.maximum(left[:-1], 0.0)))
+
+    def _left(self, drawn: Drawn, gain: Floats, cross: Floats) -> Floats:
         alone = self.anywhere**2 + (self.waiting * drawn.waits) ** 2
         left = alone - 2 * (gain * cross).sum(axis=1) + ((gain @ self._own) * gain).sum(axis=1)
-        return Corrected(logs=self._moved(drawn, gain), left=np.sqrt(np.maximum(left, 0.0)))
-
-    def difference(self, drawn: Drawn, near: Nearness, each_other: Nearness) -> Corrected:
-        """Of two settings, the first one's logarithm less the second's."""
-        gain, cross = self._gain(drawn, near)
-        alone = _residual(self.anywhere, self.waiting, drawn.waits, drawn.waits, each_other)
-        left = alone - gain @ cross.T - cross @ gain.T + gain @ self._own @ gain.T
-        moved, sides = self._moved(drawn, gain), np.array([1.0, -1.0])
-        return Corrected(logs=(moved @ sides)[:, None], left=np.sqrt(np.maximum([sides @ left @ sides], 0.0)))
+        root: Floats = np.sqrt(np.maximum(left, 0.0))
+        return root
 
     def _gain(self, drawn: Drawn, near: Nearness) -> tuple[Floats, Floats]:
         """How far each trial's surprise moves each of the settings; and what of their residual is shared."""

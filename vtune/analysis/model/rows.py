@@ -34,6 +34,9 @@ class Row:
     own_s: float
     own_sd: float
     own_cpu_s: float
+    # What a step takes on top that comes once in so many batches.
+    stop_s: float
+    stop_every: float
     cv: float
     cv_sd: float
     dispatch_s: float
@@ -56,6 +59,8 @@ def row_of(record: TrialRecord, setup: Setup) -> Row | None:
     batch = setup.batch * max(1, measured.ranks)
     period_s = batch / measured.samples_per_s
     own_s, own_sd = _own(measured, batch, period_s)
+    stop_s, stop_every = _stops(measured, setup)
+    own_s = max(own_s - stop_s / stop_every, 0.01 * own_s)
     wall_s, wall_sd, known = _load(measured, setup, batch, period_s, own_s)
     main_cpu = next((use.cpu_fraction for use in measured.processes if use.role == "main"), None)
     if setup.workers:
@@ -81,6 +86,8 @@ def row_of(record: TrialRecord, setup: Setup) -> Row | None:
         own_s=own_s,
         own_sd=own_sd,
         own_cpu_s=own_cpu_s,
+        stop_s=stop_s,
+        stop_every=stop_every,
         cv=max(cv, 0.01) if cv is not None else USUAL_CV,
         cv_sd=_cv_sd(cv, batches, bool(cost is not None and cost.slow)),
         dispatch_s=(cost.dispatch_s or 0.0) if cost is not None else 0.0,
@@ -94,12 +101,22 @@ def row_of(record: TrialRecord, setup: Setup) -> Row | None:
 def _own(measured: Measurement, batch: int, period_s: float) -> tuple[float, float]:
     cost = measured.training_cost
     if cost is not None and cost.batch_s > 0:
-        return cost.batch_s, max(LEAST_SD, (cost.cv or 0.3) / math.sqrt(max(4, measured.steps_measured)))
+        # Where it stands still every n-th step, nearly all of its spread is those.
+        cv = USUAL_CV if cost.long_steps else cost.cv or USUAL_CV
+        return cost.batch_s, max(LEAST_SD, cv / math.sqrt(max(4, measured.steps_measured)))
     if measured.compute_samples_per_s:
         return min(period_s, batch / measured.compute_samples_per_s), 0.1
     if measured.data_wait_fraction is not None:
         return period_s * max(0.02, 1 - measured.data_wait_fraction), 0.2
     return 0.6 * period_s, GUESSED_SD
+
+
+def _stops(measured: Measurement, setup: Setup) -> tuple[float, float]:
+    """Of a training that stands still every n-th step: workers go on meanwhile, and its usual step is the shorter."""
+    cost = measured.training_cost
+    if cost is None or not cost.long_steps or not cost.period_steps or not cost.period_extra_s:
+        return 0.0, 1.0
+    return cost.period_extra_s, float(cost.period_steps * setup.accumulate)
 
 
 def _load(measured: Measurement, setup: Setup, batch: int, period_s: float, own_s: float) -> tuple[float, float, bool]:

@@ -27,6 +27,9 @@ class Pace:
     # In the training: its own time, and the processor time of it.
     own_s: Floats
     own_cpu_s: Floats
+    # What the training takes on top once in so many batches.
+    stop_s: Floats
+    stop_every: Floats
     # On its way: a batch that is waited for comes through a pipe and wakes the training, another one lies ready.
     waited_s: Floats
     ready_s: Floats
@@ -60,7 +63,10 @@ def batches_per_s(pace: Pace, workers: Floats, prefetch: Floats, in_order: Float
     slower, faster = np.minimum(producer, consumer), np.maximum(producer, consumer)
     knee = np.clip(2.35 * prefetch / cv**0.859, 1.5, 200.0)
     together = slower * np.exp(-np.log1p((slower / faster) ** knee) / knee)
-    found: Floats = np.where(workers > 0, together, alone)
+    # Workers go on through a stop until their queues are full.
+    idle_s = np.maximum(0.0, pace.stop_s - workers * prefetch / producer)
+    held_up = np.maximum(1 / together + idle_s / pace.stop_every, 1 / consumer + pace.stop_s / pace.stop_every)
+    found: Floats = 1 / np.where(workers > 0, held_up, 1 / alone + pace.stop_s / pace.stop_every)
     return found
 
 

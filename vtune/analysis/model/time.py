@@ -105,6 +105,9 @@ class TimeModel:
         self._dispatch_s = median(row.dispatch_s for row in with_workers)
         self._waited_s, self._ready_s = _deliveries(with_workers)
         self._own_cpu = median(row.own_cpu_s / row.own_s for row in rows)
+        stops = [(row.stop_s, row.stop_every) for row in rows if row.stop_s]
+        self._stop_s = median([stop_s for stop_s, _ in stops] or [0.0])
+        self._stop_every = median([every for _, every in stops] or [1.0])
         # Data in fewer parts than there are workers keeps no more of them at work.
         self._parts = min((row.delivering for row in rows if row.delivering < row.setup.workers), default=np.inf)
 
@@ -120,6 +123,8 @@ class TimeModel:
             dispatch_s=np.asarray(self._dispatch_s),
             own_s=own_s,
             own_cpu_s=self._own_cpu * own_s,
+            stop_s=np.asarray(self._stop_s),
+            stop_every=np.asarray(self._stop_every),
             waited_s=np.asarray(self._waited_s),
             ready_s=np.asarray(self._ready_s),
             cv=np.exp(self._cv.at(_powers(points), near, cv_picks)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import has_rate
@@ -26,6 +26,14 @@ BEYOND_WHAT_WAS_SEEN = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TooBig:
+    # In words, with the numbers.
+    why: str
+    # A trial that asked for no more has run out; else it is predicted.
+    by_failure: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
     memory: str
     setup: Setup
@@ -46,7 +54,8 @@ class Shortage:
 
 def shortages_of(known: Sequence[tuple[TrialRecord, Setup]], rungs: Sequence[SeenRung]) -> list[Shortage]:
     """Those that no completed trial contradicts by having taken more."""
-    completed = [setup for record, setup in known if has_rate(record)]
+    # What was ended early has not shown what it takes in the end.
+    completed = {setup for record, setup in known if has_rate(record) and record.beaten is None}
     found = [
         Shortage(memory=memory, setup=setup, what=f"trial {record.trial}", up_to_bytes=_up_to(record, memory))
         for record, setup in known
@@ -57,7 +66,35 @@ def shortages_of(known: Sequence[tuple[TrialRecord, Setup]], rungs: Sequence[See
         if not one.rung.fits and any(other.rung.vram_peak_bytes for other in rungs):
             what = f"batch {one.rung.batch_size} of trial {one.trial}"
             found.append(Shortage(memory="VRAM", setup=one.setup, what=what))
-    return [one for one in found if not any(_asks_more(one.memory, setup, one.setup) for setup in completed)]
+    most = {memory: _extremes(memory, completed, most=True) for memory in {one.memory for one in found}}
+    return _telling([s for s in found if not any(_asks_more(s.memory, setup, s.setup) for setup in most[s.memory])])
+
+
+def _telling(found: Sequence[Shortage]) -> list[Shortage]:
+    """Of those under the same limits, the ones that asked for least: they rule out all that the others do."""
+    kinds = dict.fromkeys((one.memory, one.up_to_bytes) for one in found)
+    least = {
+        kind: _extremes(kind[0], {s.setup for s in found if (s.memory, s.up_to_bytes) == kind}, most=False)
+        for kind in kinds
+    }
+    # Of several alike the first one is named.
+    firsts: dict[tuple[str, float | None, Setup], Shortage] = {}
+    for one in found:
+        if one.setup in least[one.memory, one.up_to_bytes]:
+            firsts.setdefault((one.memory, one.up_to_bytes, one.setup), one)
+    return list(firsts.values())
+
+
+def _extremes(memory: str, setups: Iterable[Setup], *, most: bool) -> set[Setup]:
+    """Those beyond which no other goes: thousands of trials come to a few dozen."""
+    sign = -1 if most else 1
+    kept: list[Setup] = []
+    # What asks for less comes first, or for more, so that little has to be compared and nothing taken back.
+    for one in sorted(setups, key=lambda s: (sign * s.batch * (s.workers + 1) * (s.prefetch + 1), repr(s))):
+        if not any(asks_as_much(memory, *((other, one) if most else (one, other))) for other in kept):
+            kept = [other for other in kept if not asks_as_much(memory, *((one, other) if most else (other, one)))]
+            kept.append(one)
+    return set(kept)
 
 
 def _up_to(record: TrialRecord, memory: str) -> float | None:
@@ -67,6 +104,9 @@ def _up_to(record: TrialRecord, memory: str) -> float | None:
         limit = guard.get("limit_bytes")
         by_user = record.evidence.get("ended_by") == "limit" and not guard.get("is_default")
         return float(limit) if by_user and isinstance(limit, int) else None
+    guard = record.evidence.get("vram_guard") or {}
+    if memory == "VRAM" and isinstance(limit := guard.get("limit_bytes"), int):
+        return float(limit)
     by_limit = record.evidence.get("ended_by") == "limit" or "the VRAM limit" in (record.detail or "")
     peak = vram_needed(measured)
     return BEYOND_WHAT_WAS_SEEN * peak if memory == "VRAM" and by_limit and peak else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from vtune.execution.process_tree import Process, descendants, processes
 from vtune.execution.sweep import sweep
 from vtune.execution.trial import Watch, run_trial
 from vtune.journal.paths import TrialPaths
-from vtune.journal.trial_files import read_outcome
+from vtune.journal.trial_files import outcome_from, read_outcome
 
 # Listing all processes costs some 10 µs each.
 PIDS_MAX_AGE_S = 1.0
@@ -72,8 +73,10 @@ class LocalTrial:
     def wait_for_start(self) -> None:
         assert self._supervisor.stdout is not None
         # End of file: it could not be started, which the outcome tells, or the supervisor is gone.
-        words = self._supervisor.stdout.readline().split()
-        self.leader_pid = int(words[1]) if words else None
+        words = self._supervisor.stdout.readline().decode(errors="surrogateescape").strip().split(" ", 2)
+        if words[0] == "refused":
+            raise OSError(int(words[1]), os.strerror(int(words[1])), words[2])
+        self.leader_pid = int(words[1]) if words[0] == "started" else None
 
     def pids(self) -> Sequence[int]:
         if time.monotonic() >= self._tree_due_s and self._outcome is None:
@@ -86,14 +89,27 @@ class LocalTrial:
 
     def poll(self) -> TrialOutcome | None:
         if self._outcome is None and self._supervisor.poll() is not None:
-            self._outcome = read_outcome(TrialPaths(self._folder))
+            self._outcome = read_outcome(TrialPaths(self._folder)) or self._outcome_told()
             if self._outcome is None:
                 self._outcome = sweep(self._token, self._folder, last_seen=self._tree)
             self._tree = []
         return self._outcome
 
+    def _outcome_told(self) -> TrialOutcome | None:
+        """By the supervisor itself, whose disk was full."""
+        if self._supervisor.stdout is None or self._supervisor.stdout.closed:
+            return None
+        os.set_blocking(self._supervisor.stdout.fileno(), False)
+        said = (self._supervisor.stdout.read() or b"").decode(errors="replace")
+        told = [line.removeprefix("outcome ") for line in said.splitlines() if line.startswith("outcome ")]
+        return outcome_from(told[-1]) if told else None
+
     def end(self, reason: EndedBy, grace_s: float) -> None:
         self._order(f"grace {reason} {grace_s:.3f}" if grace_s > 0 else f"term {reason}")
+
+    def ask(self, reason: EndedBy, grace_s: float) -> None:
+        """SIGTERM to the main process alone, which may save; after so long the whole tree is ended."""
+        self._order(f"ask {reason} {grace_s:.3f}")
 
     def kill(self, reason: EndedBy) -> None:
         self._order(f"kill {reason}")

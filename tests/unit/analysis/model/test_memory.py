@@ -85,7 +85,8 @@ def test_two_trials_tell_what_a_worker_takes() -> None:
 
 def test_full_queues_come_on_top() -> None:
     batch = 256 * 2**20
-    found = model(trial(1, ram=8, batch_bytes=batch), trial(2, {"workers": 4}, ram=10, batch_bytes=batch))
+    told = {"batch_bytes": batch, "batch_shm_bytes": batch}
+    found = model(trial(1, ram=8, **told), trial(2, {"workers": 4}, ram=10, **told))
     shallow, deep = (ram_of(found, {"workers": 4, "prefetch_factor": prefetch})[0] for prefetch in (2, 8))
     assert deep - shallow == pytest.approx((needed_shm_bytes(batch, 4, 8) - needed_shm_bytes(batch, 4, 2)) / GIB)
     predicted = found.predict({"workers": 4, "prefetch_factor": 8})
@@ -193,6 +194,14 @@ def test_a_limit_that_was_raised_since_rules_out_no_longer_what_it_ended() -> No
     found = model(trial(1), ended)
     assert found.surely_too_big({"workers": 6}, limits(ram=16)) is not None
     assert found.surely_too_big({"workers": 6}, limits(ram=32)) is None
+
+
+def test_a_vram_limit_that_was_raised_since_rules_out_no_longer_what_it_ended() -> None:
+    guard = {"limit_bytes": 16 * GIB, "device_bytes": 24 * GIB}
+    found = model(trial(1), out_of(TrialStatus.OUT_OF_VRAM, 2, {"batch_size": 4}, ended_by="itself", vram_guard=guard))
+    assert found.surely_too_big({"batch_size": 4}, limits(vram=16)) is not None
+    assert found.surely_too_big({"batch_size": 4}, limits(vram=17)) is None
+    assert found.surely_too_big({"batch_size": 4}, Limits()) is None
 
 
 def test_what_ran_out_once_and_held_more_another_time_proves_nothing() -> None:

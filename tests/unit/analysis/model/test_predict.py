@@ -275,6 +275,20 @@ def test_what_a_walk_missed_is_told_with_the_least_of_its_gain() -> None:
     assert 1.03 < told.least_gain < told.gain
 
 
+def test_the_best_of_many_predictions_is_held_to_an_interval_for_all_of_them() -> None:
+    best = trial(2, {"workers": 2})
+    found = model(trial(1), best, trial(3, {"workers": 4}), trial(4, {"workers": 3}))
+    one = missed(found, [{"workers": 6}], best)
+    others = [{"workers": 1, "prefetch_factor": prefetch} for prefetch in range(1, 41)]
+    many = missed(found, [{"workers": 6}, *others], best)
+    alone = found.gain({"workers": 6}, over={**best.settings, **best.measurement.effective_settings})
+    assert one is not None and many is not None and alone is not None and alone.ci95 is not None
+    assert one.least_gain == alone.ci95[0] and many.gain == one.gain
+    # Of 41, all at once, 95 %: 3.23 standard deviations in place of 1.96.
+    assert many.least_gain == pytest.approx(one.gain * (one.least_gain / one.gain) ** (3.228 / 1.96), rel=1e-3)
+    assert 1 < many.least_gain < one.least_gain
+
+
 def test_nothing_was_missed_where_even_the_middle_is_no_better() -> None:
     best = trial(2, {"workers": 6})
     found = model(trial(1), best)

@@ -77,3 +77,14 @@ def test_a_trial_without_a_rate_has_no_costs() -> None:
     setup = Base([record]).setup_of(record)
     assert setup is not None
     assert row_of(record, setup) is None
+
+
+def test_what_a_training_takes_once_in_many_steps_is_no_part_of_its_usual_one() -> None:
+    cost = replace(TRAINING, batch_s=0.03, cv=5.0, period_steps=75, period_extra_s=1.5, long_steps=(74, 149, 224))
+    found = row(a_record(training_cost=cost, steps_measured=230))
+    assert found.own_s == pytest.approx(0.01)
+    assert (found.stop_s, found.stop_every) == (1.5, 75.0)
+    assert found.own_sd < 0.05
+    # What every tenth step does is in all of them.
+    often = row(a_record(training_cost=replace(cost, period_steps=10, period_extra_s=0.1, long_steps=())))
+    assert (often.own_s, often.stop_s) == (0.03, 0.0)

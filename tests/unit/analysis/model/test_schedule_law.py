@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from vtune.analysis.model.schedule_law import Pace, batches_per_s, crowding, in_order_efficiency, loader_batches_per_s
+from vtune.analysis.schedule import Training, step_ends
 from vtune.execution.engines.simulated.surface import Box, LoaderCost, Noise, SampleCost, StepCost, Surface
 from vtune.execution.engines.simulated.truth import true_rate
 
 
 def pace(**costs: float) -> Pace:
     usual = {
-        "cpu_s": 0.1, "io_s": 1e-9, "dispatch_s": 0.0, "own_s": 0.05, "own_cpu_s": 0.0, "waited_s": 0.0, "ready_s": 0.0,
-        "cv": 0.1, "cores": 1e6, "efficiency": 1.0, "streams": 1e6,
+        "cpu_s": 0.1, "io_s": 1e-9, "dispatch_s": 0.0, "own_s": 0.05, "own_cpu_s": 0.0, "stop_s": 0.0,
+        "stop_every": 1.0, "waited_s": 0.0, "ready_s": 0.0, "cv": 0.1, "cores": 1e6, "efficiency": 1.0, "streams": 1e6,
     }  # fmt: skip
     return Pace(**{name: np.asarray(value, float) for name, value in {**usual, **costs}.items()})
 
@@ -50,6 +51,20 @@ def test_what_a_batch_takes_on_its_way_holds_up_workers_that_are_one_batch_ahead
     assert rate(late, 1, 2) == pytest.approx(10.0, rel=0.01)
     # One that lies ready has come long ago.
     assert rate(pace(waited_s=0.02, ready_s=0.01), 8) == pytest.approx(1 / 0.06, rel=0.01)
+
+
+@pytest.mark.parametrize(("workers", "prefetch"), [(0, 1), (2, 2), (4, 2), (2, 8), (8, 2)])
+def test_a_training_that_stands_still_every_nth_step_gains_only_what_lies_ready_then(
+    workers: int, prefetch: int
+) -> None:
+    load_s, own_s, stop_s, every, batches = 0.04, 0.01, 1.5, 75, 1500
+    own = np.full((batches, 1), own_s)
+    own[every - 1 :: every] += stop_s
+    nothing = np.zeros_like(own)
+    training = Training(own=own, launch=None, delivery_waited=nothing, delivery_ready=nothing)
+    ends = step_ends(np.full_like(own, load_s), training, workers=workers, prefetch=prefetch)
+    law = pace(cpu_s=load_s, own_s=own_s, stop_s=stop_s, stop_every=every, cv=0.02)
+    assert rate(law, workers, prefetch) == pytest.approx(batches / float(ends[-1, 0]), rel=0.03)
 
 
 def test_no_order_costs_workers_nothing() -> None:

@@ -230,6 +230,19 @@ def test_what_the_other_trials_know_of_slow_batches_ends_a_window_or_keeps_it_op
     assert warned.measurement.steps_measured >= 100
 
 
+def test_queues_that_fill_are_known_by_their_batches_and_are_no_leak(tmp_path: Path) -> None:
+    """Sixty-four batches ahead of each worker: a window ends long before they lie there."""
+    costs = SampleCost(cpu_s=0.05, cv=0.1, batch_bytes=24 * 2**20)
+    surface = quiet(
+        replace(SMALL_VOLUMES, sample=costs, settings={"workers": 4, "prefetch_factor": 64, "batch_size": 2})
+    )
+    measured = run(SimulatedEngine(surface), tmp_path, epochs=50).measurement
+    assert measured.shm_peak_bytes is not None and measured.shm_peak_bytes > 2**30
+    assert measured.batch_bytes == 2 * 24 * 2**20
+    assert measured.shm_needed_bytes is not None and measured.shm_needed_bytes > 4 * 64 * measured.batch_bytes
+    assert measured.ram_growth == ()
+
+
 def test_a_search_for_the_ceiling_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     spec = TrialSpec(
         trial=1, origin="probe", reason="a test", settings={}, effects=(FindCeiling(loader="train.py:30"),),

@@ -92,7 +92,7 @@ def _run_to_its_end(
     training: Training, spec: TrialSpec, watch: Watch, notify: Callable[[TuningEvent], None]
 ) -> tuple[End, Recording]:
     try:
-        end = follow(training, watch, lambda steps: notify(_progress(training, spec, watch, steps)))
+        end = follow(training, watch, lambda steps: notify(_progress(training, spec, watch, steps)), beat=spec.beat)
         recording = _recording(training, end)
         steps = steps_measured(recording.roles, recording.loaded, recording.facts)
         notify(_progress(training, spec, watch, steps, end))

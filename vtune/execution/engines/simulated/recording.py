@@ -140,14 +140,25 @@ def _facts(training: Training, until_s: float) -> list[Fact]:
             })  # fmt: skip
         tell(one.ready_s, "pass", {
             "loader": 0, "iterator": one.iterator, "resume": one.resume, "begun": one.begun_s, "ready": one.ready_s,
-            "length": one.length, "worker_pids": list(one.worker_pids), "effective": effective, "pass": one.number,
+            "length": one.length, "samples": training.surface.samples_per_epoch,
+            "worker_pids": list(one.worker_pids), "effective": effective, "pass": one.number,
         })  # fmt: skip
         if one.ended_s is not None:
             tell(one.ended_s, "pass_end", {"batches": one.batches, "pass": one.number})
+    if training.deliveries:
+        tell(training.deliveries[0].returned_s, "shape", _shape(training))
     device = training.surface.device
     if device is not None and training.steps:
         _tell_device(tell, training, device)
     return facts
+
+
+def _shape(training: Training) -> dict[str, Any]:
+    """As if each batch were one tensor of floats."""
+    batch = training.settings.batch
+    size = int(batch * training.surface.sample.batch_bytes)
+    pinned = 1 << (size - 1).bit_length() if size else 0
+    return {"loader": 0, "shape": [batch, size // (4 * batch)], "bytes": size, "pinned_bytes": pinned}
 
 
 def _tell_device(tell: Any, training: Training, device: Device) -> None:

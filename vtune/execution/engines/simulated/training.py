@@ -44,6 +44,7 @@ class Training:
 
     def __init__(self, surface: Surface, settings: Settings, launch: Launch, *, started_s: float, pid: int) -> None:
         self.surface, self.settings, self.started_s, self.pid = surface, settings, started_s, pid
+        self.weather = launch.weather
         self.deliveries: list[Delivery] = []
         self.steps: list[Step] = []
         # Processor time of the training's own process, as it grew.

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
 from vtune.analysis.draws import SlowShare
-from vtune.analysis.measure import measure, steps_measured
+from vtune.analysis.measure import Observed, measure, steps_measured
+from vtune.domain.compared import Beat
 from vtune.domain.record import Measurement
 from vtune.domain.trial import EndedBy
 from vtune.execution.engines.simulated.memory import Held, death_of
 from vtune.execution.engines.simulated.recording import Recording, record
+from vtune.execution.engines.simulated.telemetry import look_on
 from vtune.execution.engines.simulated.training import Training
 from vtune.execution.sampling import SAMPLE_S
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere, waits_for_long_steps
 from vtune.execution.trial import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 
 # Steps that are simulated at least before anything is measured of them.
@@ -39,7 +42,7 @@ class End:
         return self.exit_code == 0 and self.by != "itself"
 
 
-def follow(training: Training, watch: Watch, tell: Callable[[int], None]) -> End:
+def follow(training: Training, watch: Watch, tell: Callable[[int], None], *, beat: Beat | None = None) -> End:
     """`tell`: at each look, how many steps were measured so far. An interrupt from there keeps them."""
     window = watch.window
     first_sign_s = _first_sign_s(training, window.startup_time_s)
@@ -50,6 +53,8 @@ def follow(training: Training, watch: Watch, tell: Callable[[int], None]) -> End
     deadline_s = first_sign_s + window.trial_time_s
     # Half of the window first: whoever watches sees it grow.
     wanted = max(FIRST_LOOK, (window.steps + 2) // 2)
+    if beat is not None:
+        wanted = min(wanted, LEAST_STEPS)
     while True:
         training.go_on(wanted, deadline_s)
         early = _ended_early(training, watch)
@@ -61,14 +66,37 @@ def follow(training: Training, watch: Watch, tell: Callable[[int], None]) -> End
         if measured >= window.steps:
             known = known_elsewhere(watch.earlier, recording.roles)
             estimate = _estimate(training, recording, watch, known)
-            if estimate is None or has_seen_enough(estimate, window, known.batches):
+            waits = estimate is not None and waits_for_long_steps(estimate, window, watch.earlier, len(training.steps))
+            if not waits and (estimate is None or has_seen_enough(estimate, window, known.batches)):
                 end = _asked_to_stop(training, watch, "window", training.steps[-1].ended_s + POLL_S / 2)
                 return replace(end, estimate=estimate)
         if training.over:
             return End(by="itself", at_s=training.now_s)
         if len(training.steps) < wanted:
             return _asked_to_stop(training, watch, "trial_time", deadline_s)
-        wanted = len(training.steps) + (window.steps - measured if measured < window.steps else STEPS_BETWEEN)
+        if beat is not None and _is_beaten(training, recording, watch, beat, measured):
+            return _asked_to_stop(training, watch, "beaten", training.steps[-1].ended_s + POLL_S / 2)
+        wanted = len(training.steps) + _steps_to_the_next_look(measured, window.steps, beat)
+
+
+def _steps_to_the_next_look(measured: int, steps: int, beat: Beat | None) -> int:
+    if measured >= steps:
+        return STEPS_BETWEEN
+    if beat is None:
+        return steps - measured
+    return min(steps - measured, STEPS_BETWEEN if measured >= LEAST_STEPS else LEAST_STEPS - measured)
+
+
+def _is_beaten(training: Training, recording: Recording, watch: Watch, beat: Beat, measured: int) -> bool:
+    if measured < LEAST_STEPS or watch.scout:
+        return False
+    known = known_elsewhere(watch.earlier, recording.roles)
+    seen = recording.observed(training.started_s)
+    if not surely_beaten(_measure(seen, watch, known, provisional=True), beat, watch.cores):
+        return False
+    # Neighbours are seen in the telemetry alone.
+    seen = replace(seen, telemetry=look_on(training, Held(training), training.weather, training.now_s))
+    return surely_beaten(_measure(seen, watch, known, provisional=False), beat, watch.cores)
 
 
 def interrupted(training: Training) -> End:
@@ -89,8 +117,19 @@ def _estimate(training: Training, recording: Recording, watch: Watch, known: Slo
     """None where the window is full whatever it would say."""
     if watch.scout or watch.window.steps >= watch.window.max_steps:
         return None
-    seen = recording.observed(training.started_s)
-    return measure(seen, watch.planned, watch.price, batch_factor=watch.batch_factor, earlier=known, provisional=True)
+    return _measure(recording.observed(training.started_s), watch, known, provisional=True)
+
+
+def _measure(seen: Observed, watch: Watch, known: SlowShare, *, provisional: bool) -> Measurement:
+    return measure(
+        seen,
+        watch.planned,
+        watch.price,
+        batch_factor=watch.batch_factor,
+        earlier=known,
+        cores=watch.cores,
+        provisional=provisional,
+    )
 
 
 def _ended_early(training: Training, watch: Watch) -> End | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,9 +32,10 @@ def first_shape(batch: object) -> tuple[Any, ...] | None:
 
 
 def tensor_bytes(batch: object) -> dict[str, int]:
-    """Of all tensors in it: what a worker hands over through shared memory, and what pinning them takes, for which each
-    is rounded up to a power of two."""
+    """Of all tensors in it: what a worker hands over through shared memory; the segments that it makes for them there;
+    and what pinning them takes, for which each is rounded up to a power of two."""
     waiting, seen, handed, pinned = [batch], 0, 0, 0
+    segments: dict[int, int] = {}
     while waiting and seen < MOST_SUMMED:
         thing = waiting.pop()
         seen += 1
@@ -44,10 +46,12 @@ def tensor_bytes(batch: object) -> dict[str, int]:
         elif hasattr(type(thing), "untyped_storage"):
             size = _bytes_of(thing)
             handed += size
+            place, whole = _storage_of(thing, size)
+            segments[place] = -(-whole // mmap.PAGESIZE) * mmap.PAGESIZE
             pinned += 1 << (size - 1).bit_length() if size else 0
         elif hasattr(type(thing), "__dataclass_fields__"):
             waiting.extend(vars(thing).values() if hasattr(thing, "__dict__") else ())
-    return {"bytes": handed, "pinned_bytes": pinned}
+    return {"bytes": handed, "segment_bytes": sum(segments.values()), "pinned_bytes": pinned}
 
 
 def leading_of(shape: tuple[Any, ...] | None) -> int:
@@ -60,6 +64,15 @@ def _bytes_of(tensor: Any) -> int:
         return int(tensor.numel()) * int(tensor.element_size())
     except Exception:
         return 0
+
+
+def _storage_of(tensor: Any, size: int) -> tuple[int, int]:
+    """Where it lies, and its size: a part of a larger tensor is handed over with all of that, once for all parts."""
+    try:
+        storage = tensor.untyped_storage()
+        return int(storage.data_ptr()), max(size, int(storage.nbytes()))
+    except Exception:
+        return id(tensor), size
 
 
 def _shape(thing: Any) -> tuple[Any, ...] | None:

@@ -42,6 +42,8 @@ recorder.in_each_child.append(_start_afresh)
 
 
 def is_asked(now: float) -> bool:
+    if recorder.here.light:
+        return False  # a full run ends by itself
     if _state.at is not None:
         return True
     if now - _state.looked_s < LOOK_EVERY_S:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from _vtune_hooks.steps import OptimizerSeen
 
 LOOK_EVERY_S = 0.25
+# In a full run.
+LOOK_SELDOM_S = 5.0
 # The first steps are where a wrong rate shows, and may be all that there are.
 FIRST_STEPS = 4
 PARAMETERS = 3
@@ -49,7 +51,7 @@ def stepped(seen: OptimizerSeen, optimizer: Any, number: int, now: float) -> Non
         watched = seen.finite = Watched()
     if watched.failed or (now < watched.look_s and number >= FIRST_STEPS):
         return
-    watched.look_s = now + LOOK_EVERY_S
+    watched.look_s = now + (LOOK_SELDOM_S if recorder.here.light else LOOK_EVERY_S)
     try:
         # A script may watch all calls of torch's, the default device among it.
         with sys.modules["torch"]._C.DisableTorchFunction():

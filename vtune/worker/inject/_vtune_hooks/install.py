@@ -36,6 +36,10 @@ TARGETS = {
 }
 
 
+# What a full run's list of Pythons may grow to, in bytes.
+MOST_OF_A_LAUNCH = 2**18
+
+
 class Finder:
     """First on the meta path. For a target it lets the real finders find, and acts right after the module has run."""
 
@@ -87,11 +91,19 @@ def _place(module: ModuleType, ours: str) -> None:
         from _vtune_hooks import alive, recorder
 
         if ours in ("steps", "loaders"):
-            recorder.say_hello()
-            alive.begin()
+            if recorder.here.light and _is_started_by_multiprocessing():
+                # Workers of a loader, mostly, made anew for each of many epochs: who has nothing to tell says nothing.
+                recorder.after_the_hello[:] = [alive.begin]
+            else:
+                recorder.say_hello()
+                alive.begin()
         importlib.import_module("_vtune_hooks." + ours).placed(module)
     except Exception as error:
         _problem(f"cannot hook {module.__name__}: {error!r}")
+
+
+def _is_started_by_multiprocessing() -> bool:
+    return any(word == "--multiprocessing-fork" or "multiprocessing.forkserver" in word for word in sys.orig_argv)
 
 
 def _problem(text: str) -> None:
@@ -118,7 +130,9 @@ def _say_that_python_started(folder: str) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     descriptor = os.open(os.path.join(folder, "pythons.jsonl"), flags, 0o666)
     try:
-        os.write(descriptor, line.encode("ascii"))
+        # The workers of a full run may be started anew for each of a thousand epochs.
+        if not os.environ.get("VTUNE_LAUNCH") or os.fstat(descriptor).st_size < MOST_OF_A_LAUNCH:
+            os.write(descriptor, line.encode("ascii"))
     finally:
         os.close(descriptor)
 

@@ -42,11 +42,13 @@ def _looping(original: Any, parameters: list[str]) -> Any:
         # In a thread, or called in some other way, it is left as it is.
         if threading.current_thread() is threading.main_thread() and len(args) > max(index_at, data_at, id_at):
             recorder.become_loader_worker()
-            watched = list(args)
-            loading = Loading(args[id_at], args[index_at], args[data_at])
-            loading.compares = kind_at is not None and len(args) > kind_at and args[kind_at] == ITERABLE
-            watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
-            args = tuple(watched)
+            # In a full run that is all: what a loader of its own does in a worker is no batch of the training's.
+            if not recorder.here.light:
+                watched = list(args)
+                loading = Loading(args[id_at], args[index_at], args[data_at])
+                loading.compares = kind_at is not None and len(args) > kind_at and args[kind_at] == ITERABLE
+                watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
+                args = tuple(watched)
         try:
             return original(*args, **kwargs)
         except BaseException as error:

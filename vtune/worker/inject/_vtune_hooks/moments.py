@@ -45,6 +45,9 @@ class Moments:
         self._device: Device | None = None
         self._clock = None
         self._stages = Stages()
+        # A full run is looked at from further away: no step closely, and none on the device's clock, for whose events a
+        # run far ahead of its device would wait.
+        self._stages.over = recorder.here.light
         self._validation = Validation()
         self._returned_s = 0.0
         self._batch_is_there = False
@@ -190,7 +193,7 @@ class Moments:
         if not memory.is_used(device):
             return
         self._device = device
-        self._clock = device_clock.clock_of(device)
+        self._clock = None if recorder.here.light else device_clock.clock_of(device)
         self.active = True
 
     def _switch_off(self, error: Exception) -> None:

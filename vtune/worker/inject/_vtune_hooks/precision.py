@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from _vtune_hooks import recorder
+from _vtune_hooks import compiling, recorder
 
 _told: list[dict[str, Any]] = []
 
@@ -33,6 +33,8 @@ def tell(kind: str, model: Any) -> None:
         "tf32_cudnn": _tf32(getattr(torch.backends.cudnn, "conv", None), torch.backends.cudnn),
         "cudnn_benchmark": _read(lambda: bool(torch.backends.cudnn.benchmark)),
         "cudnn_deterministic": _read(lambda: bool(torch.backends.cudnn.deterministic)),
+        "threads": _read(torch.get_num_threads),
+        "compiled": bool(compiling.compiled),
     }
     if _told and not inside:
         found.update({name: _told[0][name] for name in ("autocast", "autocast_dtype", "parameters")})

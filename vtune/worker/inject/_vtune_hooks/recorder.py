@@ -1,6 +1,7 @@
 """What this process has to tell: hot records kept in memory until a write is worth it, and rare facts at once.
 
-Nothing here may disturb the training: a disk that is full switches the recording off, without a word.
+Nothing here may disturb the training: a disk that is full switches the recording off, without a word. In a full run,
+which lasts days, records are counted and not kept, and facts that come again and again are told ever more seldom.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from _vtune_hooks.append_file import AppendFile
+from _vtune_hooks.counts import Counts
 
-LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE = 1, 2, 3, 4, 5, 6, 7
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE, SAVED = 1, 2, 3, 4, 5, 6, 7, 8
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 # Of a stage's record.
 PEAK_KNOWN = 2
@@ -25,6 +27,9 @@ RECORD = struct.Struct("<BBHIqdddII")
 HEADER = struct.pack("<8sII", b"VTUNEREC", 1, RECORD.size)
 # One write each fifth of a second is too rare to be felt, and often enough for a parent that looks every half second.
 FLUSH_EVERY_S = 0.2
+COUNT_EVERY_S = 1.0
+# Of each name, in a full run: so many at once, then one a minute, with the minute doubled after each further so many.
+FACTS_AT_ONCE, FACTS_APART_S = 100, 60.0
 
 _pack = RECORD.pack
 _now = time.monotonic
@@ -33,12 +38,17 @@ _now = time.monotonic
 class Process:
     """The state of the recording in one process; made anew in a fork's child."""
 
-    def __init__(self, folder: str, *, silent: bool) -> None:
+    def __init__(self, folder: str, *, silent: bool, light: bool = False) -> None:
         pid = os.getpid()
         self.folder = folder
         # Inside a loader's worker: nothing but the batches that it loads is recorded.
         self.silent = silent
         self.off = not folder
+        # In a full run.
+        self.light = light
+        self.write_every_s = COUNT_EVERY_S if light else FLUSH_EVERY_S
+        self.told: dict[str, tuple[int, float]] = {}
+        self.counts = Counts(os.path.join(folder, f"counts-{pid}.bin")) if light else None
         self.main_thread = threading.main_thread().ident
         self.pending: list[bytes] = []
         self.flushed_s = 0.0
@@ -50,11 +60,13 @@ class Process:
         self.ends_noticed = False
 
 
-here = Process(os.environ.get("VTUNE_TRIAL", ""), silent=False)
+here = Process(os.environ.get("VTUNE_TRIAL", ""), silent=False, light=bool(os.environ.get("VTUNE_LAUNCH")))
 # What else must not be carried over a fork: a child tells its facts in a file of its own.
 in_each_child: list[Callable[[], None]] = []
 # What is only known, or only worth telling, when the process is about to leave.
 before_the_end: list[Callable[[], None]] = []
+# Where hello waits for something to tell.
+after_the_hello: list[Callable[[], None]] = []
 
 
 def record(
@@ -64,7 +76,7 @@ def record(
     process = here
     # A list of finished records: appending and taking the first n are safe between threads without a lock.
     process.pending.append(_pack(kind, flags, source, group, index, a, b, c, n1, n2))
-    if b - process.flushed_s >= FLUSH_EVERY_S:
+    if b - process.flushed_s >= process.write_every_s:
         flush()
 
 
@@ -83,7 +95,10 @@ def flush(*, wait: bool = False) -> None:
         count = len(process.pending)
         text = b"".join(process.pending[:count])
         del process.pending[:count]
-        if not process.off:
+        if process.counts is not None:
+            process.counts.add(RECORD.iter_unpack(text))
+            process.counts.write(process.flushed_s)
+        elif not process.off:
             process.records.append(text)
     except Exception:
         process.off = True
@@ -99,15 +114,26 @@ def fact(name: str, /, **fields: Any) -> None:
     if name != "hello":
         say_hello()
         _notice_the_end_of_a_multiprocessing_child()
-        if now - process.flushed_s >= FLUSH_EVERY_S:
+        if now - process.flushed_s >= process.write_every_s:
             flush()
+        if process.light and not _is_worth_a_line(name, now):
+            return
     try:
         import json
 
         line = json.dumps({"t": now, "fact": name, **fields}, default=repr)
         process.facts.append(line.encode() + b"\n")
     except Exception:
-        process.off = True
+        # A run of days outlives a disk that is full for a while.
+        process.off = not process.light
+
+
+def _is_worth_a_line(name: str, now: float) -> bool:
+    told, last_s = here.told.get(name, (0, 0.0))
+    if told >= FACTS_AT_ONCE and now - last_s < FACTS_APART_S * 2.0 ** (told // FACTS_AT_ONCE - 1):
+        return False
+    here.told[name] = told + 1, now
+    return True
 
 
 def problem(text: str) -> None:
@@ -134,6 +160,8 @@ def say_hello() -> None:
         rank=_number_in_environment("RANK"),
         world_size=_number_in_environment("WORLD_SIZE"),
     )
+    for begin in after_the_hello:
+        begin()
 
 
 def is_main_thread() -> bool:
@@ -181,7 +209,9 @@ def _start_afresh_after_fork() -> None:
     parent = here
     parent.records.forget()
     parent.facts.forget()
-    here = Process(parent.folder, silent=parent.silent)
+    if parent.counts is not None:
+        parent.counts.forget()
+    here = Process(parent.folder, silent=parent.silent, light=parent.light)
     for forget in in_each_child:
         forget()
 

@@ -47,7 +47,11 @@ def _saved(result: Any, begun: float, args: Any, kwargs: Any) -> Any:
     try:
         seconds = _now() - begun
         # In a thread of its own it holds nobody up; in a loader's worker it is part of a batch.
-        if seconds >= LEAST_S and _told[0] < MOST_TOLD and recorder.is_main_thread() and not recorder.here.silent:
+        if seconds < LEAST_S or not recorder.is_main_thread() or recorder.here.silent:
+            return result
+        if recorder.here.light:
+            recorder.record(recorder.SAVED, recorder.MAIN_THREAD, 0, 0, 0, begun, begun + seconds, 0.0, 0, 0)
+        if _told[0] < MOST_TOLD:
             _told[0] += 1
             recorder.fact(
                 "saved",

@@ -68,7 +68,8 @@ recorder.in_each_child.append(_start_afresh)
 def is_wanted() -> bool:
     if not _state.is_read:
         _state.is_read = True
-        _state.wanted = _read_spec()
+        # In a full run its own allocator is left as it is.
+        _state.wanted = None if recorder.here.light else _read_spec()
     return _state.wanted is not None
 
 

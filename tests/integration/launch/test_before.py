@@ -1,0 +1,148 @@
+"""What has changed since a trial, or has no room now, is named before anything is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.cli import Said, vtune
+from support.launches import CONFIG, SCRIPT, Study, measured
+from vtune.journal.journal import Journal
+
+Make = Callable[..., Study]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a training and a study of one real trial."""
+    folder = tmp_path_factory.mktemp("tuned")
+    shutil.copy(SCRIPT, folder / "train.py")
+    (folder / "images").mkdir()
+    section = {"command": "{python} train.py --config {config}", "resume": "--resume"}
+    config = {**CONFIG, "steps": 2000, "data_dir": "images", "load_s": 0.0005, "step_s": 0.005}
+    (folder / "demo.yaml").write_text(yaml.safe_dump({"vtune": section, **config}))
+    said = vtune("probe", "--config", "demo.yaml", "--steps", "20", cwd=folder)
+    assert said.code == 0, said.stderr
+    return folder
+
+
+def planned(folder: Path, *more: str) -> Said:
+    return vtune("launch", "--config", "demo.yaml", "--dry-run", "--json", *more, cwd=folder)
+
+
+def copied(tuned: Path, folder: Path) -> Path:
+    """In place of the original, whose paths a trial has recorded."""
+    kept = folder / "kept"
+    shutil.copytree(tuned, kept, symlinks=True)
+    return kept
+
+
+def restore(tuned: Path, kept: Path) -> None:
+    shutil.rmtree(tuned)
+    shutil.copytree(kept, tuned, symlinks=True)
+
+
+@pytest.fixture
+def here(tuned: Path, tmp_path: Path) -> object:
+    kept = copied(tuned, tmp_path)
+    yield tuned
+    restore(tuned, kept)
+
+
+def test_nothing_has_changed_since_a_trial_of_a_moment_ago(here: Path) -> None:
+    told = planned(here).json
+    assert told["refused"] is None and told["trial"] == 1 and told["promised_samples_per_s"] is not None
+
+
+def change_script(folder: Path) -> str:
+    with open(folder / "train.py", "a") as file:
+        file.write("\nprint('more')\n")
+    return "the script"
+
+
+def change_config(folder: Path) -> str:
+    text = (folder / "demo.yaml").read_text()
+    (folder / "demo.yaml").write_text(text.replace("step_s: 0.005", "step_s: 0.006"))
+    return "the config: step_s"
+
+
+def change_command(folder: Path) -> str:
+    text = (folder / "demo.yaml").read_text()
+    (folder / "demo.yaml").write_text(text.replace("{config}", "{config} --resume"))
+    return "the command"
+
+
+def change_data(folder: Path) -> str:
+    (folder / "images" / "new.tif").touch()
+    later = time.time() + 1
+    os.utime(folder / "images", (later, later))
+    return "the data: images"
+
+
+def change_torch(folder: Path) -> str:
+    [facts] = (folder / "results" / "demo" / "trials" / "0001").glob("steps-*.jsonl")
+    lines = [json.loads(line) for line in facts.read_text().splitlines()]
+    for told in lines:
+        if told["fact"] == "hello":
+            told["torch"] = "2.0.0"
+    facts.write_text("".join(json.dumps(told) + "\n" for told in lines))
+    return "torch: was 2.0.0, is "
+
+
+def change_driver(folder: Path) -> str:
+    machine = folder / "results" / "demo" / "machine.json"
+    machine.write_text(json.dumps({**json.loads(machine.read_text()), "gpu_driver": "470.1"}))
+    return "the machine: gpu_driver"
+
+
+@pytest.mark.parametrize(
+    "change", [change_script, change_config, change_command, change_data, change_torch, change_driver]
+)
+def test_what_has_changed_is_named(here: Path, change: Callable[[Path], str]) -> None:
+    named = change(here)
+    assert named in planned(here).json["refused"]
+
+
+def test_a_launch_of_what_has_changed_is_refused_and_forced_only_when_asked(here: Path) -> None:
+    change_config(here)
+    said = vtune("launch", "--config", "demo.yaml", cwd=here)
+    assert said.code == 2 and "step_s" in said.stderr and "--force" in said.stderr
+    assert not (here / "results" / "demo" / "launches").exists()
+    assert planned(here, "--force").json["refused"] is None
+
+
+def test_what_has_no_room_is_refused_as_this_machines_lack(a_study: Make) -> None:
+    study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2))
+    said = study.launch("--trial", "2", "--ram-limit", "150MiB")
+    assert said.code == 3 and "it needs 200 MiB of RAM" in said.stderr
+    assert not study.paths.launches.exists()
+
+
+def test_a_trial_that_is_not_there_or_has_no_rate_is_refused(a_study: Make) -> None:
+    study = a_study()
+    Journal(study.paths.journal).append(replace(measured(2, 50.0), origin="launch", reason="launch 1, of trial 1"))
+    assert study.launch("--trial", "9").code == 2
+    said = study.launch("--trial", "2")
+    assert said.code == 2 and "a launch itself" in said.stderr
+    said = study.launch("--trial", "1", "--best")
+    assert said.code == 2 and "--best" in said.stderr
+
+
+def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) -> None:
+    study = a_study(
+        measured(1, 60.0), measured(2, 80.0, batch_size=4),
+        training={"iterations_per_epoch": 100, "max_epochs": 2},
+    )  # fmt: skip
+    told = study.launch("--trial", "2", "--dry-run", "--json").json
+    assert any("--rescale-iterations makes it 50" in note for note in told["notes"])
+    rescaled = study.launch("--trial", "2", "--dry-run", "--json", "--rescale-iterations").json
+    assert any("rescaled to 50" in note for note in rescaled["notes"])
+    assert study.launch("--trial", "1", "--dry-run", "--rescale-iterations").code == 2

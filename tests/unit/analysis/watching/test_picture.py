@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from vtune.analysis.watching.picture import Known, picture_of
+from vtune.domain.events import GpuSample
+from vtune.domain.experiment import Limit
+from vtune.domain.machine import Gpu
+from vtune.domain.watching import Look, ProcessNow
+from vtune.reporting.watch_rows import fitted, watch_line, watch_rows
+
+GIB = 2**30
+
+
+def _looks(util: float, *, leak_bytes: int = 0, available: int = 100 * GIB) -> list[Look]:
+    return [
+        Look(
+            t_s=t / 2,
+            ram_bytes=GIB + leak_bytes * t // 2 if t % 10 == 0 else None,
+            ram_available_bytes=available,
+            gpus=(GpuSample(uuid="a", util_percent=util),),
+            processes=(
+                ProcessNow(
+                    pid=7, role="training", state="S", cpu_s=t / 100, queued_s=0.0, anon_bytes=GIB, moved_bytes=t,
+                    read_bytes=t * 1000, written_bytes=None, sleeps_in="futex_do_wait",
+                ),
+            ),
+        )
+        for t in range(121)
+    ]  # fmt: skip
+
+
+def _known(*, used: int | None = None, on_gpu: bool = False, **more: object) -> Known:
+    gpu = Gpu(index=0, uuid="a", name="A100", memory_bytes=80 * GIB)
+    sample = GpuSample(uuid="a", util_percent=12.0, used_bytes=40 * GIB, own_bytes=used, throttled_by=("sw_power_cap",))
+    return Known(
+        pid=7, command="python train.py", ran_s=99.0, seen_s=60.0, on_gpu=on_gpu, gpus=(gpu,), newest_gpu={"a": sample},
+        ram_limit_bytes=10 * GIB, cores=4.0, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_a_gpu_counts_in_the_verdict_where_the_training_is_on_it() -> None:
+    looks = _looks(95.0)
+    assert picture_of(looks, looks, _known(used=GIB)).verdict.kind == "gpu"
+    # In a container the driver names other numbers: the device file that it holds open tells.
+    assert picture_of(looks, looks, _known(on_gpu=True)).verdict.kind == "gpu"
+    assert picture_of(looks, looks, _known()).verdict.kind != "gpu"
+
+
+def test_vram_stands_against_the_limit_and_throttled_clocks_are_told() -> None:
+    looks = _looks(12.0)
+    seen = picture_of(looks, looks, _known(used=GIB, vram=Limit(fraction=0.5, text="50%")))
+    assert any("busy 12 %, VRAM 40 GiB of 40 GiB, clocks throttled: sw_power_cap" in row for row in watch_rows(seen))
+
+
+def test_memory_that_grows_is_told_with_the_time_to_the_limit_or_to_a_full_machine() -> None:
+    looks = _looks(12.0, leak_bytes=2**20)
+    seen = picture_of(looks, looks, _known())
+    assert seen.ram_limit_in_s is not None and 9000 < seen.ram_limit_in_s < 9400
+    assert "+63 MB/min, full in about 2.5" in watch_line(seen)
+    full = _looks(12.0, leak_bytes=2**20, available=60 * 2**20)
+    sooner = picture_of(full, full, _known()).ram_limit_in_s
+    assert sooner is not None and 55 < sooner < 65
+
+
+def test_even_memory_passes_no_limit() -> None:
+    looks = _looks(12.0)
+    assert picture_of(looks, looks, _known()).ram_limit_in_s is None
+
+
+def test_what_may_not_be_read_is_unknown_and_not_nothing() -> None:
+    looks = _looks(12.0)
+    seen = picture_of(looks, looks, _known())
+    assert seen.read_bytes_per_s == 2000.0 and seen.written_bytes_per_s is None
+    assert "disk      reads 1.95 KiB/s, writes unknown" in watch_rows(seen)
+
+
+def test_no_row_is_wider_than_the_terminal_and_no_sentence_is_cut() -> None:
+    looks = _looks(12.0)
+    rows = watch_rows(picture_of(looks, looks, _known(missing=("a sentence of many words that goes on and on",))))
+    narrow = fitted(rows, 40)
+    assert max(map(len, narrow)) <= 40
+    assert "on and on" in " ".join(" ".join(narrow).split())
+
+
+def test_before_the_first_look_there_is_a_picture_without_numbers() -> None:
+    seen = picture_of((), (), _known())
+    assert seen.verdict.kind == "unknown" and seen.ram_bytes is None and watch_line(seen)

@@ -1,0 +1,31 @@
+"""What a launch promises: the trial's rate, over the steps of the run that is launched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.studies import a_trial
+from vtune.domain.experiment import PlannedRun
+from vtune.launcher.plan import promise_of
+
+TRIAL = a_trial(4, 20.0, batch=8, measured={"samples_per_epoch": 4000})
+
+
+def test_an_epoch_bounded_by_data_has_as_many_steps_as_batches_of_it() -> None:
+    promise = promise_of(TRIAL, PlannedRun(epochs=3))
+    assert (promise.trial, promise.samples_per_s, promise.effective_batch, promise.steps) == (4, 20.0, 8, 1500)
+    half = replace(TRIAL, measurement=replace(TRIAL.measurement, samples_per_epoch=4001))
+    assert promise_of(half, PlannedRun(epochs=1)).steps == 501
+
+
+def test_an_epoch_bounded_by_iterations_has_as_many_steps_whatever_its_batch() -> None:
+    assert promise_of(TRIAL, PlannedRun(epochs=3, iterations_per_epoch=90)).steps == 270
+
+
+def test_what_is_accumulated_beside_the_trials_settings_makes_fewer_and_larger_steps() -> None:
+    promise = promise_of(TRIAL, PlannedRun(epochs=3), batch_scale=2.0)
+    assert (promise.effective_batch, promise.steps) == (16, 750)
+
+
+def test_of_a_run_without_a_known_length_the_steps_are_unknown() -> None:
+    assert promise_of(TRIAL, PlannedRun()).steps is None

@@ -1,0 +1,223 @@
+"""The winner as it goes into the user's own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.studies import a_trial, write_study
+from vtune.cli.main import run
+from vtune.journal.fingerprint import fingerprint_of
+from vtune.reporting.loader_lines import python_lines
+from vtune.reporting.study_report import read_study_report
+
+CONFIG = """\
+# mine
+vtune:
+  command: "{python} train.py --config {config}"
+  study: demo
+training:
+  workers: 1   # one is enough?
+  train_batch_size: 1
+"""
+FASTER = a_trial(2, 31.0, asked={"workers": 4, "batch_size": 2})
+SLOWER = a_trial(3, 5.0, asked={"workers": 0, "batch_size": 1})
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a study whose winner turned it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    config = tmp_path / "mine.yaml"
+    config.write_text(CONFIG)
+    write_study(tmp_path / "results", a_trial(1, 10.0, batch=1), FASTER, SLOWER)
+    return config
+
+
+def out_of(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    out, err = capsys.readouterr()
+    return out, err
+
+
+def test_it_shows_a_diff_and_changes_nothing(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--config", "mine.yaml"]) == 0
+    out, err = out_of(capsys)
+    assert "-  workers: 1   # one is enough?\n-  train_batch_size: 1\n" in out
+    assert "+  workers: 4   # one is enough?\n+  train_batch_size: 2\n" in out
+    assert "the effective batch is 2 instead of 1" in out and "vtune apply --write" in err
+    assert config.read_text() == CONFIG and sorted(p.name for p in config.parent.glob("mine*")) == ["mine.yaml"]
+
+
+def test_written_it_keeps_all_other_bytes_the_mode_and_a_backup(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_bytes(CONFIG.replace("\n", "\r\n").encode())
+    config.chmod(0o640)
+    wanted = CONFIG.replace("workers: 1", "workers: 4").replace("train_batch_size: 1", "train_batch_size: 2")
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    assert config.read_bytes() == wanted.replace("\n", "\r\n").encode()
+    assert stat.S_IMODE(config.stat().st_mode) == 0o640
+    assert (config.parent / "mine.yaml.bak").read_bytes() == CONFIG.replace("\n", "\r\n").encode()
+    # What is there already is not written again, and another backup never takes the place of the first.
+    config.write_text(CONFIG)
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    assert (config.parent / "mine.yaml.bak.1").read_text() == CONFIG
+    assert "mine.yaml.bak.1" in out_of(capsys)[1]
+
+
+def test_what_is_there_already_is_told_and_not_written(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(CONFIG.replace("workers: 1", "workers: 4").replace("train_batch_size: 1", "train_batch_size: 2"))
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    out, _ = out_of(capsys)
+    assert "says so already" in out and not list(config.parent.glob("*.bak*"))
+
+
+def test_through_a_link_the_file_that_it_names_is_changed(config: Path) -> None:
+    real = config.parent / "real" / "mine.yaml"
+    real.parent.mkdir()
+    config.rename(real)
+    config.symlink_to(real)
+    (real.parent / "train.py").write_text("")
+    assert run(["apply", "--config", "mine.yaml", "--write", "--quiet"]) == 0
+    assert config.is_symlink() and "workers: 4" in real.read_text()
+
+
+def test_what_cannot_be_changed_in_place_goes_into_a_file_beside(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = CONFIG.replace("workers: 1 ", "workers: &w 1 ") + "validation:\n  workers: *w\n"
+    config.write_text(shared)
+    assert run(["apply", "--config", "mine.yaml"]) == 0
+    out, _ = out_of(capsys)
+    assert "cannot be changed in place: training.workers is shared: line 9 has it as *w" in out
+    assert not list(config.parent.glob("*.tuned*"))
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 2
+    assert config.read_text() == shared
+    beside = (config.parent / "mine.tuned.yaml").read_text()
+    assert "workers: 4" in beside and "workers: 1" in beside
+
+
+def test_another_trial_than_the_winner(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--config", "mine.yaml", "--trial", "3"]) == 0
+    assert "+  workers: 0 " in out_of(capsys)[0]
+    assert run(["apply", "--config", "mine.yaml", "--trial", "9"]) == 2
+    assert "has no trial 9" in out_of(capsys)[1]
+    assert run(["apply", "--config", "mine.yaml", "--trial", "1"]) == 0
+    assert "nothing to apply" in out_of(capsys)[1]
+
+
+def test_as_json_it_is_one_object(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--config", "mine.yaml", "--json"]) == 0
+    told = json.loads(out_of(capsys)[0])
+    assert told["trial"] == 2 and told["settings"] == {"workers": 4, "batch_size": 2}
+    assert told["config"]["written"] is None and "+  workers: 4" in told["config"]["diff"]
+
+
+def test_where_nothing_is_better_there_is_nothing_to_apply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path / "results", a_trial(1, 10.0))
+    assert run(["apply", "--study", "demo", "--write"]) == 0
+    assert "nothing was shown to be better" in out_of(capsys)[1]
+
+
+def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("loader = DataLoader(\n    data,\n    num_workers=cfg.workers,  # few\n    shuffle=True,\n)\n")
+    found = a_trial(2, 31.0, asked={"workers": 4, "batch_size": 2, "pin_memory": True}, batch=2)
+    paths = write_study(tmp_path / "results", a_trial(1, 10.0, batch=1), found)
+    paths.experiment.write_text('vtune: {command: "{python} train.py --batch-size 1", study: demo}\n')
+    report = read_study_report(paths)
+    assert report.experiment is not None
+    question = fingerprint_of(report.experiment)
+    paths.scout_result.parent.mkdir(parents=True, exist_ok=True)
+    paths.scout_result.write_text(json.dumps({"question": question, "where": f"{script}:1"}))
+    assert run(["apply", "--study", "demo"]) == 0
+    out, _ = out_of(capsys)
+    assert "train.py --batch-size 2" in out
+    assert f"# {script}:3: num_workers=4\n-num_workers=cfg.workers,  # few\n+num_workers=4,  # few\n" in out
+    assert f"# {script}:1: pin_memory=True\n loader = DataLoader(\n+    pin_memory=True,\n" in out
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "after"),
+    [
+        ("DataLoader(d, 1, True, None, None, 2)\n", 1, "DataLoader(d, 1, True, None, None, 4)"),
+        ("x = torch.utils.data.DataLoader(d, num_workers=2)\n", 1, "x = torch.utils.data.DataLoader(d, num_workers=4)"),
+        ("x = 1\n\x0cy = 2\nDataLoader(d, num_workers=2)\n", 3, "DataLoader(d, num_workers=4)"),
+        ("a = make(DataLoader(d, num_workers=0), 'ü')\n", 1, "a = make(DataLoader(d, num_workers=4), 'ü')"),
+    ],
+)
+def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, line: int, after: str) -> None:
+    (tmp_path / "s.py").write_text(source)
+    (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 's.py'}:{line}")
+    assert (found.line, found.after) == (line, after)
+
+
+@pytest.mark.parametrize("source", ["def broken(:\n", "x = 1\n", None])
+def test_a_script_that_cannot_be_read_is_told_by_its_line(tmp_path: Path, source: str | None) -> None:
+    if source is not None:
+        (tmp_path / "s.py").write_text(source)
+    (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 's.py'}:1")
+    assert (found.line, found.before, found.after) == (1, None, None)
+    assert python_lines({"num_workers": 4}, None)[0].where == "where the script makes it"
+
+
+def test_a_config_that_was_changed_meanwhile_is_left_alone(config: Path) -> None:
+    from vtune.config.write_edit import write_edit
+    from vtune.errors import UsageError
+
+    with pytest.raises(UsageError, match="changed meanwhile"):
+        write_edit(config, b"other", b"new")
+    assert config.read_text() == CONFIG and os.listdir(config.parent).count("mine.yaml.bak") == 0
+
+
+OWN_KNOBS = """\
+  knobs:
+    flip: {key: augmentation.flip, values: [0.1, 0.5]}
+    loss: {flag: --loss, values: [dice, ce]}
+"""
+
+
+@pytest.fixture
+def of_own_knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a study whose winner turned knobs that only its experiment knows."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    config = tmp_path / "mine.yaml"
+    text = CONFIG.replace("{config}", "{config} --loss dice").replace("training:", f"{OWN_KNOBS}training:")
+    config.write_text(text + "augmentation:\n  flip: 0.3  # of both axes\n")
+    asked = {"flip": 0.5, "loss": "ce"}
+    write_study(tmp_path / "results", a_trial(1, 10.0), a_trial(2, 31.0, asked=asked))
+    return config
+
+
+def test_knobs_of_the_users_own_are_applied_through_their_key_and_flag(
+    of_own_knobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    out, _ = out_of(capsys)
+    assert "-  flip: 0.3  # of both axes\n+  flip: 0.5  # of both axes\n" in out
+    assert "--loss ce" in out and "flip=0.5 may change the result" in out
+    assert "  flip: 0.5  # of both axes\n" in of_own_knobs.read_text()
+
+
+def test_reports_read_a_knob_that_no_experiment_knows_any_more(
+    of_own_knobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_own_knobs.unlink()
+    assert run(["report", "--study", "demo"]) == 0
+    out, _ = out_of(capsys)
+    assert "flip=0.5 loss=ce" in out
+    header, *rows = (of_own_knobs.parent / "results" / "demo" / "trials.csv").read_text().splitlines()
+    assert dict(zip(header.split(","), rows[1].split(","), strict=True))["setting.flip"] == "0.5"
+    assert "flip" in (of_own_knobs.parent / "results" / "demo" / "report.md").read_text()

@@ -1,0 +1,54 @@
+"""What was asked of a launch: whose settings, how it may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from vtune.cli.asked import asked_experiment
+from vtune.config.command_line import CommandLine, read_command_line
+from vtune.config.problems import ConfigErrors, Problem
+from vtune.config.quantities import parse_count, parse_duration
+from vtune.launcher.plan import PlannedLaunch, plan_launch
+from vtune.reporting.study_report import find_report
+
+T = TypeVar("T")
+
+
+def asked_launch(
+    config: str | None,
+    typed: CommandLine,
+    results: Path,
+    *,
+    best: bool,
+    trial: str | None,
+    resume: bool,
+    rescale: bool,
+    step_down: bool,
+    grace: str | None,
+) -> tuple[PlannedLaunch, tuple[str, ...]]:
+    problems: list[Problem] = []
+
+    def read(option: str, text: str | None, parse: Callable[[object], T]) -> T | None:
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            problems.append(Problem(message=f"{option} {error}", hint=getattr(error, "hint", None)))
+            return None
+
+    number, grace_s = read("--trial", trial, parse_count), read("--grace", grace, parse_duration)
+    extra = read_command_line(typed, problems).settings
+    if best and trial is not None:
+        problems.append(Problem(message=f"both --best and --trial {trial} were given", hint="give one of them"))
+    if problems:
+        raise ConfigErrors(problems)
+    # What is set here comes on top of the trial's settings, and is none of the experiment's own.
+    asked = asked_experiment(config, None, replace(typed, sets=()), results, verb="launch")
+    experiment = asked.experiment if grace_s is None else replace(asked.experiment, grace_s=grace_s)
+    report = find_report(experiment.study, results=results, limits=experiment.limits)
+    planned = plan_launch(
+        experiment, report, trial=number, step_down=step_down, rescale=rescale, resume=resume, extra=extra
+    )
+    return planned, asked.notes

@@ -1,0 +1,46 @@
+"""A launch as it runs, in lines: each event at once, how far it is ever more seldom."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console
+
+from vtune.domain.launch import LaunchEvent
+from vtune.domain.numbers import rate, seconds
+from vtune.launcher.run import LaunchProgress
+
+FIRST_S, LATER, SELDOM_S = 5.0, 1.3, 600.0
+
+
+class LaunchLines:
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._apart_s = FIRST_S
+        self._due_s = time.monotonic() + FIRST_S
+
+    def __call__(self, event: LaunchEvent | LaunchProgress) -> None:
+        if isinstance(event, LaunchEvent):
+            self._out.print(f"{_clock(event.at)} {event.text}", markup=False, soft_wrap=True)
+            return
+        if time.monotonic() < self._due_s:
+            return
+        self._apart_s = min(SELDOM_S, LATER * self._apart_s)
+        self._due_s = time.monotonic() + self._apart_s
+        self._out.print(f"{_clock(time.time())} {progress_text(event)}", markup=False, soft_wrap=True)
+
+
+def progress_text(now: LaunchProgress) -> str:
+    of = "" if now.steps_at_end is None else f" of {now.steps_at_end}"
+    achieved = now.achieved.samples_per_s
+    text = f"step {now.steps}{of} after {seconds(now.seconds)}"
+    if achieved is None:
+        return text
+    text += f" · {rate(achieved)} samples/s"
+    if now.promised:
+        text += f", {achieved / now.promised:.0%} of the {rate(now.promised)} promised"
+    return text
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))

@@ -1,0 +1,195 @@
+"""A search as it goes: the space first, then each trial with what was predicted and what it came to; on a terminal, two
+rows below for the trial that runs."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.console import Console
+
+from vtune.analysis.comparable import has_rate, metric_of
+from vtune.cli.live_phases import state_text
+from vtune.cli.live_rows import LiveRows
+from vtune.cli.search_plan import limits_text, space_lines
+from vtune.domain.experiment import Experiment
+from vtune.domain.numbers import rate, trials_text
+from vtune.domain.progress import HuntMoved, TrialFinished, TrialProgress, TrialStarted, TuningEvent
+from vtune.domain.record import TrialRecord
+from vtune.domain.search import Hunt
+from vtune.domain.trial import TrialSpec
+from vtune.reporting.phase_words import Measured
+from vtune.reporting.search_times import ExpectedSearch
+from vtune.reporting.search_words import asked_text, not_turned_text, span
+from vtune.reporting.words import settings_text
+from vtune.search import AskedSearch
+
+
+class SearchProgress(LiveRows):
+    """Receives the loop's events."""
+
+    def __init__(self, console: Console, asked: AskedSearch, experiment: Experiment) -> None:
+        super().__init__(console)
+        self._asked, self._experiment = asked, experiment
+        self.hunt: Hunt | None = None
+        self.moved: HuntMoved | None = None
+        self._records: dict[int, TrialRecord] = {}
+        self._spec: TrialSpec | None = None
+        self._scout = False
+        # Trials that were told of; those before the search are told together.
+        self._told: set[int] = set()
+        self._baseline_told = False
+        self._confirming_told = set[bool]()
+
+    @property
+    def records(self) -> list[TrialRecord]:
+        """As far as they were told, in the order in which they were run."""
+        return list(self._records.values())
+
+    def __call__(self, event: TuningEvent) -> None:
+        match event:
+            case HuntMoved():
+                self._move(event)
+            case TrialStarted():
+                self._start(event)
+            case TrialProgress():
+                self._draw(state_text(event))
+            case TrialFinished():
+                self.end()
+                self._records[event.record.trial] = event.record
+
+    def _move(self, event: HuntMoved) -> None:
+        before, self.moved, self.hunt = self.moved, event, event.hunt
+        self._records |= {record.trial: record for record in event.records}
+        if before is None:
+            self._tell_plan(event)
+        elif len(before.space.settings) != len(event.space.settings):
+            self.say("what may be turned, by what your training runs with:")
+            self._tell_space(event)
+        baseline = event.hunt.baseline
+        if baseline is not None and not self._baseline_told:
+            self._baseline_told = True
+            self._tell_baseline(baseline)
+        for record in event.records:
+            if record.trial not in self._told:
+                self._tell_trial(record)
+
+    def _tell_plan(self, event: HuntMoved) -> None:
+        asked = self._asked
+        self.say(f"search, {asked_text(asked.sampler, asked.trials, asked.budget_s)}", hang=2)
+        self._tell_space(event)
+        self.say(f"limits: {limits_text(self._experiment)}")
+        known = [trial for trial in event.hunt.trials if trial in self._records]
+        self._told |= {record.trial for record in event.records}
+        if known:
+            self.say(f"known already: {trials_text(known)}", hang=2)
+        if event.hunt.baseline is None or event.hunt.proposal is None:
+            self._tell_left()  # else it follows the baseline
+
+    def _tell_space(self, event: HuntMoved) -> None:
+        left_out = event.space.left_out
+        for line in [*space_lines(event.space, event.hunt), *([not_turned_text(left_out)] if left_out else [])]:
+            self.say(f"  {line}", hang=4)
+
+    def _tell_left(self) -> None:
+        for line in self._expected().lines:
+            self.say(line, hang=2)
+
+    def _expected(self) -> ExpectedSearch:
+        assert self.moved is not None
+        return self._asked.expected(self.moved.hunt, self.moved.space, self._experiment, self.records)
+
+    def _tell_baseline(self, baseline: TrialRecord) -> None:
+        self._told.add(baseline.trial)
+        made, waiting = self._seen().rate(baseline.trial), baseline.measurement.data_wait_fraction
+        wait = f", waiting for data {waiting:.0%} of the time" if made is not None and waiting is not None else ""
+        what = f"{rate(made)} samples/s{wait}" if has_rate(baseline) else _failure(baseline)
+        self.say(f"your own settings: {what} (trial {baseline.trial})", hang=2)
+        if self.hunt is not None and self.hunt.proposal is not None:
+            self._tell_left()
+
+    def _tell_trial(self, record: TrialRecord) -> None:
+        self._told.add(record.trial)
+        asked = settings_text(dict(record.asked or {})) or "your own settings"
+        confirms = record.origin == "confirm"
+        head = record.reason if confirms else asked
+        if not has_rate(record):
+            self.say(f"  ✗ {head}: {_failure(record)} (trial {record.trial})", hang=4)
+            return
+        foretold = f"{span(record.predicted)} predicted → " if record.predicted is not None else ""
+        is_best = self.hunt is not None and self.hunt.best is not None and self.hunt.best.trial == record.trial
+        sign = "✓ best so far, " if is_best and not confirms else "· "
+        made = f"{rate(self._seen().rate(record.trial))} samples/s{self._over_own(record)}"
+        self.say(f"  {sign}{head}: {foretold}{made} (trial {record.trial})", hang=4)
+
+    def _over_own(self, record: TrialRecord) -> str:
+        seen, baseline = self._seen(), self.hunt.baseline if self.hunt is not None else None
+        if baseline is None or baseline.trial == record.trial:
+            return ""
+        own, made = seen.rate(baseline.trial), seen.rate(record.trial)
+        return f", {made / own:.3g}× yours" if own and made else ""
+
+    def _start(self, event: TrialStarted) -> None:
+        self._spec, self._scout = event.spec, event.scout
+        spec = event.spec
+        if spec.origin == "confirm" and (raced := spec.race is not None) not in self._confirming_told:
+            self._confirming_told.add(raced)
+            how = "against your own settings, launched in turns" if raced else "once more, for longer"
+            self.say(f"confirming: the winner {how}")
+        self.begin()
+        if self.are_live:
+            self._draw("starting")
+        elif not self.is_terminal:
+            heading, *rest = self._status().split(", ")
+            told = f" ({', '.join(rest)})" if rest else ""
+            self.say(f"  {heading}{told}: {self._tried()}{self._why()}")
+
+    def _draw(self, state: str) -> None:
+        """What moves stays whole: of what is tried, as many settings stand before it as there is room for."""
+        tried = self._tried()
+        words = tried.split(" ")
+        while cell_len(f"  ▸ {tried}: {state}") > self.width and len(words) > 1:
+            words.pop()
+            tried = f"{' '.join(words)} …"
+        self.draw(f"  ▸ {tried}: {state}", self._status(" · "))
+
+    def _tried(self) -> str:
+        spec = self._spec
+        if spec is None or self._scout or spec.origin == "confirm":
+            return spec.reason if spec is not None else ""
+        return settings_text(spec.settings) or spec.reason
+
+    def _why(self) -> str:
+        """Beside what it tries."""
+        spec = self._spec
+        if spec is None or self._scout or spec.origin == "confirm" or not spec.settings:
+            return ""
+        foretold = f", predicted {span(spec.predicted)} samples/s" if spec.predicted is not None else ""
+        return f": {spec.reason}{'' if spec.reason.startswith('predicted') else foretold}"
+
+    def _status(self, between: str = ", ") -> str:
+        """trial 3 of 20, 2 to 9 min left, best so far 12.3 samples/s, 2× yours."""
+        number, hunt = self._spec.trial if self._spec is not None else 0, self.hunt
+        if self._scout:
+            return f"scout run before trial {number}"
+        if hunt is None or self._spec is None:
+            return f"trial {number}"
+        parts = [f"trial {number}"]
+        if hunt.stage != "confirm":
+            at, of = hunt.counted + 1, self._asked.trials
+            parts = [f"trial {number} of {of}" if at == number else f"trial {number} ({at} of {of})"]
+        left = self._expected().left_text
+        parts += [left] if left else []
+        if hunt.best is not None and hunt.stage != "confirm":
+            made = self._seen().rate(hunt.best.trial)
+            parts.append(f"best so far {rate(made)} samples/s{self._over_own(hunt.best)}")
+        if self.are_live and self._spec.predicted is not None:
+            parts[1:1] = [f"predicted {span(self._spec.predicted)}"]
+        return between.join(parts)
+
+    def _seen(self) -> Measured:
+        hunt = self.hunt
+        rated = [one for one in self.records if hunt is not None and one.trial in hunt.trials and has_rate(one)]
+        return Measured(self._records, hunt.baseline if hunt is not None else None, metric_of(rated))
+
+
+def _failure(record: TrialRecord) -> str:
+    return f"{record.status.value.replace('_', ' ')}: {record.detail or 'no detail is known'}"

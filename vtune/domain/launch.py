@@ -1,0 +1,102 @@
+"""A full run with chosen settings: what it was promised to do, what happened to it, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vtune.domain.effects import Scalar
+from vtune.domain.trial import TrialStatus
+
+LaunchStatus = Literal["completed", "failed", "stopped"]
+# What ran out, or what is suspected, when settings have to be left for safer ones.
+Trouble = Literal["ram", "shm", "vram", "workers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What the trial that a launch comes from has shown."""
+
+    trial: int
+    samples_per_s: float | None = None
+    samples_per_s_ci95: tuple[float, float] | None = None
+    samples_per_s_whole_run: float | None = None
+    run_s: float | None = None
+    # Samples of one optimizer step over all ranks.
+    effective_batch: int | None = None
+    # Optimizer steps of the run that is launched; None where its length is not known.
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """Stored as launch.json: everything that is needed to understand the run, and to repeat it without vtune."""
+
+    launch: int
+    study: str
+    promise: Promise
+    settings: Mapping[str, Scalar]
+    command: tuple[str, ...]
+    cwd: str
+    # Only what is set on top of the inherited environment.
+    env: Mapping[str, str]
+    # The resolved copy of the training's config; None where the command names its own and no key of it is changed.
+    config: str | None = None
+    # Words that make the command go on from its last checkpoint; empty where nobody said them.
+    resume: tuple[str, ...] = ()
+    step_down: bool = False
+    grace_s: float = 120.0
+    # Folders that the training writes to, as far as its config and its command tell.
+    output: tuple[str, ...] = ()
+    # What only vtune's hooks set, as the lines of Python that would do the same.
+    by_hook: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchEvent:
+    # Seconds since 1970: a launch of days outlives reboots of whoever reads it.
+    at: float
+    kind: str
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDown:
+    settings_before: Mapping[str, Scalar]
+    settings: Mapping[str, Scalar]
+    trial: int
+    why: str
+    # Optimizer steps done at the last checkpoint that was seen; None where none was.
+    resumed_from_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Achieved:
+    """As the counters tell, over the attempt that ran last."""
+
+    steps: int = 0
+    samples_per_s: float | None = None
+    # From the start of the process, pauses and start-up included.
+    samples_per_s_whole: float | None = None
+    seconds: float = 0.0
+    ram_peak_bytes: int | None = None
+    shm_peak_bytes: int | None = None
+    vram_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchResult:
+    study: str
+    launch: int
+    settings: Mapping[str, Scalar]
+    status: LaunchStatus
+    # As a trial's status: what ended it.
+    ended: TrialStatus
+    detail: str | None
+    promise: Promise
+    achieved: Achieved
+    step_downs: tuple[StepDown, ...] = ()
+    # How to go on, where there is a way.
+    next_command: str | None = None

@@ -1,0 +1,286 @@
+"""One attempt of a full run: started, guarded to its end, asked to save and ended where it cannot go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from vtune.analysis.guard.memory import Breach
+from vtune.analysis.guard.pace import is_slow
+from vtune.analysis.guard.slow import why_slow
+from vtune.domain.events import TelemetrySample
+from vtune.domain.launch import Achieved, Promise, Trouble
+from vtune.domain.numbers import bytes_, rate, seconds
+from vtune.domain.record import Measurement
+from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
+from vtune.execution.engines.local import LocalEngine, LocalTrial
+from vtune.execution.evidence import KernelWitness
+from vtune.execution.evidence_stacks import take_stacks
+from vtune.execution.launch_watch import LaunchWatch, MemoryLimits
+from vtune.execution.ram_limits import ram_limits
+from vtune.execution.stopping import stands_still
+from vtune.journal.files import dump_json
+from vtune.journal.paths import TrialPaths
+from vtune.journal.records import spec_to_json
+from vtune.telemetry.gpus import GpuSampler
+from vtune.telemetry.memory import shared_memory
+
+POLL_S = 0.25
+# What the supervisor takes beyond the grace: SIGTERM, three seconds, SIGKILL, reaping.
+SUPERVISOR_PATIENCE_S = 30.0
+# A hang is as long as the window says, and at least this many times the longest pause so far.
+HANG_PAUSES = 10.0
+GPU_IDLE_PERCENT = 1.0
+# Two windows in a row: one slow minute is nobody's news.
+SLOW_WINDOWS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What an attempt is held against."""
+
+    promise: Promise
+    trial: Measurement
+    ram_limit_bytes: int | None = None
+    vram_share: float | None = None
+    vram_bytes: int | None = None
+    hang_time_s: float = 120.0
+    grace_s: float = 120.0
+    epoch_steps: int | None = None
+    # Done by earlier attempts.
+    steps_before: int = 0
+    machine_ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why the guard ended it."""
+
+    status: TrialStatus
+    trouble: Trouble
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnd:
+    outcome: TrialOutcome
+    verdict: Verdict | None
+    achieved: Achieved
+    saved_at_step: int | None
+    samples: tuple[TelemetrySample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Told every second."""
+
+    leader_pid: int | None
+    supervisor_pid: int | None
+    achieved: Achieved
+    ending: str | None
+    ram_bytes: int | None
+
+
+Tell = Callable[[str, str], None]
+
+
+def run_attempt(
+    engine: LocalEngine,
+    spec: TrialSpec,
+    folder: TrialPaths,
+    guarded: Guarded,
+    *,
+    tell: Tell,
+    show: Callable[[Standing], None],
+) -> AttemptEnd:
+    """The folder holds the config already. Ctrl-C asks it to save; a second one ends it at once."""
+    dump_json(folder.spec, spec_to_json(spec))
+    limits = ram_limits(guarded.ram_limit_bytes)
+    dump_json(folder.limits, limits)
+    with (
+        KernelWitness() as kernel,
+        GpuSampler(interval_s=1.0) as devices,
+        engine.start(spec, folder.root) as trial,
+        open(folder.telemetry, "ab", buffering=0) as telemetry,
+    ):
+        shm = shared_memory()
+        memory = MemoryLimits(
+            ram_bytes=limits.ram_bytes,
+            shm_bytes=shm.size_bytes if shm is not None else None,
+            vram_share=guarded.vram_share,
+            vram_bytes=guarded.vram_bytes,
+            steps_at_end=None
+            if guarded.promise.steps is None
+            else max(0, guarded.promise.steps - guarded.steps_before),
+            epoch_steps=guarded.epoch_steps,
+        )
+        started_s = time.monotonic()
+        watch = LaunchWatch(folder, trial, devices, telemetry, started_s)
+        guard = _Guard(folder, guarded, trial, watch, memory, started_s, tell, show)
+        while True:
+            try:
+                outcome = guard.follow()
+                break
+            except KeyboardInterrupt:
+                try:
+                    guard.interrupt()
+                except KeyboardInterrupt:  # pressed twice
+                    guard.interrupt()
+        pids = watch.pids_seen()
+        killed, anywhere = kernel.kills_of(pids), kernel.kills_of_machine()
+        if killed or anywhere:
+            outcome = replace(outcome, kernel_killed=killed, machine_oom_kills=anywhere)
+        watch.look_at_counters(time.monotonic())
+        return AttemptEnd(
+            outcome=outcome,
+            verdict=guard.verdict,
+            achieved=guard.achieved(outcome.seconds),
+            saved_at_step=watch.saved_at_step,
+            samples=tuple(watch.samples),
+        )
+
+
+class _Guard:
+    def __init__(
+        self,
+        folder: TrialPaths,
+        guarded: Guarded,
+        trial: LocalTrial,
+        watch: LaunchWatch,
+        memory: MemoryLimits,
+        started_s: float,
+        tell: Tell,
+        show: Callable[[Standing], None],
+    ) -> None:
+        self.verdict: Verdict | None = None
+        self._folder, self._guarded, self._trial, self._watch, self._memory = folder, guarded, trial, watch, memory
+        self._tell, self._show, self._started_s = tell, show, started_s
+        self._ending: str | None = None
+        self._interrupts = 0
+        self._overdue_s = float("inf")
+        self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
+
+    def follow(self) -> TrialOutcome:
+        while True:
+            outcome = self._trial.poll()
+            if outcome is not None:
+                return outcome if self._interrupts == 0 else replace(outcome, ended_by="interrupt")
+            now = time.monotonic()
+            if now > self._overdue_s:
+                # The supervisor itself is stopped or stuck.
+                self._trial.close("interrupt" if self._interrupts else "hang")
+                continue
+            if self._watch.look(now):
+                if self._ending is None:
+                    self._judge(now)
+                self._show(self._standing(now))
+            time.sleep(POLL_S)
+
+    def interrupt(self) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            self._tell("killed", "ended at once, without waiting for it to save")
+            self._trial.kill("interrupt")
+            self._overdue_s = time.monotonic() + SUPERVISOR_PATIENCE_S
+            return
+        self._tell("asked", f"asked to save and end (SIGTERM); it has {seconds(self._guarded.grace_s)} for it")
+        self._end("interrupt")
+
+    def achieved(self, whole_s: float) -> Achieved:
+        """In samples where the trial has told how many make a step."""
+        batch, pace, watch = self._guarded.promise.effective_batch, self._watch.pace.whole.rate, self._watch
+        steps = watch.progress.steps
+        return Achieved(
+            steps=steps,
+            samples_per_s=pace * batch if pace is not None and batch else None,
+            samples_per_s_whole=steps * batch / whole_s if batch and steps and whole_s > 0 else None,
+            seconds=whole_s,
+            ram_peak_bytes=watch.ram_peak_bytes,
+            shm_peak_bytes=watch.shm_peak_bytes,
+            vram_peak_bytes=watch.vram_peak_bytes,
+        )
+
+    def _standing(self, now: float) -> Standing:
+        return Standing(
+            leader_pid=self._trial.leader_pid,
+            supervisor_pid=self._trial.own_pids[0],
+            achieved=self.achieved(now - self._started_s),
+            ending=self._ending,
+            ram_bytes=self._watch.ram_bytes,
+        )
+
+    def _judge(self, now: float) -> None:
+        self._look_at_pace(now)
+        breach = self._watch.breach(self._memory, now)
+        if breach is not None:
+            self.verdict = _of_breach(breach)
+        elif (over := self._watch.over_vram(self._memory)) is not None:
+            used, most = over
+            self.verdict = Verdict(
+                status=TrialStatus.OUT_OF_VRAM,
+                trouble="vram",
+                why=f"{bytes_(used)} of VRAM in use, over the limit of {bytes_(most)}",
+            )
+        elif self._hangs(now):
+            quiet_s = now - (self._watch.progress.last_sign_s or now)
+            steps = self._watch.progress.steps
+            take_stacks(self._folder, self._trial.pids(), [fact for fact in self._watch.facts if fact.name == "stacks"])
+            self.verdict = Verdict(
+                status=TrialStatus.HUNG,
+                trouble="workers",
+                why=f"no step, batch or checkpoint for {seconds(quiet_s)} after step {steps}, and nobody of it at work",
+            )
+        if self.verdict is not None:
+            self._tell("verdict", f"{self.verdict.why}: asked to save and end")
+            self._end("hang" if self.verdict.status is TrialStatus.HUNG else "limit")
+
+    def _end(self, why: str) -> None:
+        self._ending = why
+        self._trial.ask(why, self._guarded.grace_s)  # type: ignore[arg-type]
+        self._overdue_s = time.monotonic() + self._guarded.grace_s + SUPERVISOR_PATIENCE_S
+
+    def _hangs(self, now: float) -> bool:
+        progress = self._watch.progress
+        if progress.last_sign_s is None:
+            return False
+        since_s = now - max(self._guarded.hang_time_s, HANG_PAUSES * progress.longest_gap_s)
+        if progress.last_sign_s > since_s:
+            return False
+        samples = self._watch.since(since_s)
+        busy = [gpu.util_percent for one in samples for gpu in one.gpus if gpu.util_percent is not None]
+        return stands_still(samples, since_s) and not any(util > GPU_IDLE_PERCENT for util in busy)
+
+    def _look_at_pace(self, now: float) -> None:
+        pace = self._watch.pace
+        if pace.window is None or pace.windows == self._windows_seen:
+            return
+        self._windows_seen = pace.windows
+        promise, window = self._guarded.promise, pace.window
+        self._slow = self._slow + 1 if is_slow(window, promise) else 0
+        each = (window.rate or 0.0) * (promise.effective_batch or 0)
+        if self._slow >= SLOW_WINDOWS and not self._is_told_slow:
+            self._is_told_slow = True
+            _, why = why_slow(
+                self._watch.since(now - window.seconds), self._guarded.trial, self._guarded.machine_ram_bytes
+            )
+            self._tell(
+                "slow", f"slower than promised: {rate(each)} samples/s instead of {rate(promise.samples_per_s)}; {why}"
+            )
+        elif self._slow == 0 and self._is_told_slow:
+            self._is_told_slow = False
+            self._tell("recovered", f"as fast as promised again: {rate(each)} samples/s")
+
+
+def _of_breach(breach: Breach) -> Verdict:
+    name = {"ram": "RAM", "shm": "/dev/shm", "vram": "VRAM"}[breach.what]
+    status = {"ram": TrialStatus.OUT_OF_RAM, "shm": TrialStatus.OUT_OF_SHM, "vram": TrialStatus.OUT_OF_VRAM}
+    at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at its end"
+    return Verdict(
+        status=status[breach.what],
+        trouble=breach.what,
+        why=(
+            f"{name} grows by {bytes_(breach.bytes_per_step)} a step: {bytes_(breach.used_bytes)} now, over the limit"
+            f" of {bytes_(breach.limit_bytes)} in {seconds(breach.in_s)}{at_end}"
+        ),
+    )

@@ -1,0 +1,52 @@
+"""A launch's own files: what was asked, what happened, and how it stands this moment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vtune.domain.launch import LaunchEvent, LaunchSpec
+from vtune.journal.files import complete_lines, dump_json, to_json
+from vtune.journal.paths import LaunchPaths
+
+SCHEMA = 1
+
+
+def write_launch(launch: LaunchPaths, spec: LaunchSpec) -> None:
+    dump_json(launch.launch, {"schema": SCHEMA, **to_json(spec)})
+
+
+def append_event(launch: LaunchPaths, event: LaunchEvent) -> None:
+    """On a full disk the run goes on: its events are told on the screen as well."""
+    line = json.dumps(to_json(event)).encode() + b"\n"
+    with contextlib.suppress(OSError):
+        descriptor = os.open(launch.events, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_events(launch: LaunchPaths) -> list[dict[str, Any]]:
+    try:
+        return complete_lines(launch.events.read_bytes())
+    except OSError:
+        return []
+
+
+def write_state(launch: LaunchPaths, state: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        dump_json(launch.state, {"schema": SCHEMA, **state})
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        item = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return item if isinstance(item, dict) else {}

@@ -1,0 +1,1 @@
+"""The full run: what is launched, whether it may be, and what becomes of it."""

@@ -1,0 +1,185 @@
+"""Before a launch: is this still what was tuned, and is there room for it now?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vtune.analysis.guard.room import Free, lacking
+from vtune.config.output import FOLDER_NAMES, OUTPUT_NAMES
+from vtune.config.program import resolve_program
+from vtune.domain.machine import Machine
+from vtune.domain.trial import TrialStatus
+from vtune.errors import MachineError, UsageError
+from vtune.execution.launch_running import left_unguarded, running_launch
+from vtune.execution.ram_limits import ram_limits
+from vtune.journal.code import changed_code
+from vtune.journal.journal import Journal
+from vtune.journal.machine import differences, read_machine
+from vtune.journal.step_log import StepLog
+from vtune.launcher.plan import PlannedLaunch
+from vtune.strategies.left_out import changed_values
+from vtune.strategies.race_plan import turned
+from vtune.strategies.relaunch import changed_since
+from vtune.telemetry.free_gpus import free_gpus
+from vtune.telemetry.host import available_ram_bytes
+from vtune.telemetry.memory import shared_memory
+from vtune.telemetry.training_python import training_python
+
+MOST_NAMED = 6
+NAMES_DATA = re.compile(r"(?i)data|path|root|file|folder|images|labels|volumes")
+
+
+class Stale(UsageError):
+    """What was measured is not what would run."""
+
+
+class NoRoom(MachineError):
+    """The machine cannot carry it now."""
+
+
+def check_nothing_runs(planned: PlannedLaunch) -> str | None:
+    """Never two trainings of one study; how a launch ended whose guard was killed is told."""
+    running = running_launch(planned.study)
+    if running is not None:
+        guard = f"guarded by vtune with pid {running.guard_pid}" if running.guard_pid else "unguarded"
+        raise UsageError(
+            f"launch {running.number} of study {planned.spec.study} still runs as process {running.pid}, {guard}",
+            hint=f"wait for its end, or end it: kill {running.guard_pid or running.pid} lets it save",
+        )
+    left = left_unguarded(planned.study)
+    return None if left is None else f"launch {left[0]} {left[1]}"
+
+
+def check_stale(planned: PlannedLaunch, machine: Machine) -> None:
+    found = list(_changed(planned, machine))
+    if found:
+        raise Stale(
+            f"trial {planned.record.trial} no longer stands for this run: {'; '.join(found)}",
+            hint=f"measure it again: vtune probe --study {planned.spec.study}; or launch it all the same with --force",
+        )
+
+
+def check_room(planned: PlannedLaunch, machine: Machine) -> None:
+    measured, planned_run = planned.record.measurement, planned.experiment.planned_run
+    shm = shared_memory()
+    asked = planned.experiment.limits.ram
+    limits = ram_limits(asked.resolve(machine.ram_bytes) if asked is not None else None)
+    places = tuple(Path(one) for one in planned.spec.output) or (Path(planned.spec.cwd),)
+    disk = [(str(place), free) for place in places if (free := _free(place)) is not None]
+    found = lacking(
+        measured,
+        Free(
+            ram_bytes=available_ram_bytes(),
+            ram_limit_bytes=limits.ram_bytes,
+            shm_bytes=shm.free_bytes if shm is not None else None,
+            disk=min(disk, key=lambda one: one[1], default=None),
+            gpus=free_gpus() if machine.gpus else (),
+        ),
+        epochs=planned_run.epochs,
+    )
+    if found:
+        raise NoRoom(
+            f"there is no room for it now: {'; '.join(found)}", hint="make room, or launch it all the same with --force"
+        )
+
+
+def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:
+    record, study, experiment = planned.record, planned.study, planned.experiment
+    known = read_machine(study.machine)
+    if known is not None:
+        yield from (f"the machine: {one}" for one in differences(known, machine))
+    yield from _another_torch(planned)
+    code = changed_code(record, {})
+    if code:
+        yield f"the script: {_named(code)} changed since"
+    command = changed_since(record.trial, turned(record), experiment, study)
+    if command is not None:
+        yield f"the command: {(command.hint or command.message).partition('. Probe ')[0]}"
+    values = changed_values(record, experiment, study)
+    if values:
+        yield f"the config: {_named(values)} changed since"
+    data = list(_changed_data(planned))
+    if data:
+        yield f"the data: {_named(data)} changed since"
+    later = [
+        one
+        for one in Journal(study.journal).read()
+        if one.trial > record.trial
+        and one.asked == record.asked
+        and one.status in (TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.OUT_OF_VRAM)
+    ]
+    if later:
+        yield f"the same settings failed since, in trial {later[-1].trial}: {later[-1].detail}"
+
+
+def _another_torch(planned: PlannedLaunch) -> Iterator[str]:
+    log = StepLog(planned.study.trial(planned.record.trial))
+    log.refresh()
+    hello = next((fact.data for fact in log.facts if fact.name == "hello"), None)
+    if hello is None or not isinstance(then := hello.get("torch"), str) or not isinstance(hello.get("executable"), str):
+        return
+    command, _ = resolve_program(planned.spec.command, Path(planned.spec.cwd), planned.spec.env, ask=False)
+    program = command[0] if "python" in os.path.basename(command[0]) else str(hello["executable"])
+    now = training_python(program)
+    if now.torch is not None and now.torch != then:
+        yield f"torch: was {then}, is {now.torch}"
+    elif now.problem is not None:
+        yield f"torch: {now.problem}"
+
+
+def _changed_data(planned: PlannedLaunch) -> Iterator[str]:
+    """Files and folders that the config or the command names, touched after the trial began."""
+    spec = planned.study.trial(planned.record.trial).spec
+    try:
+        begun = spec.stat().st_mtime
+    except OSError:
+        return
+    workload, outputs = planned.experiment.workload, [Path(one) for one in planned.spec.output]
+    words = [word.partition("=")[2] or word for word in workload.command[1:]]
+    for text in dict.fromkeys((*_paths_in(workload.config or {}), *words)):
+        path = workload.cwd / text
+        try:
+            there, config = path.resolve(), workload.config_path
+            own = there == workload.cwd.resolve() or any(_are_one(there, output) for output in outputs)
+            if path.suffix == ".py" or own or (config is not None and there == config.resolve()):
+                continue
+            if text and path.exists() and path.stat().st_mtime > begun:
+                yield text
+        except (OSError, ValueError):
+            continue
+
+
+def _are_one(path: Path, output: Path) -> bool:
+    return path.is_relative_to(output) or output.is_relative_to(path)
+
+
+def _paths_in(config: Mapping[Any, Any]) -> Iterator[str]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _paths_in(value)
+        elif isinstance(value, str) and len(value) < 1000 and _names_data(str(key), value):
+            yield value
+
+
+def _names_data(key: str, value: str) -> bool:
+    """A word that only happens to be the name of a file says nothing of data."""
+    return key not in OUTPUT_NAMES | FOLDER_NAMES and ("/" in value or NAMES_DATA.search(key) is not None)
+
+
+def _free(place: Path) -> int | None:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        status = os.statvfs(place)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -1,0 +1,223 @@
+"""What a launch would run: whose settings, which command, which config, what it promises. Starts and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vtune.analysis.comparable import full_run
+from vtune.config.output import output_folders
+from vtune.domain.effects import ConfigValue, Scalar
+from vtune.domain.experiment import Experiment, PlannedRun
+from vtune.domain.launch import LaunchSpec, Promise
+from vtune.domain.record import TrialRecord
+from vtune.errors import UsageError
+from vtune.execution.launch_prepare import config_of, launch_spec
+from vtune.execution.scout import known_loader
+from vtune.journal.ignored_flags import heeding
+from vtune.journal.paths import StudyPaths
+from vtune.knobs.keys import path_of
+from vtune.knobs.plan import batch_factor, needs_scout
+from vtune.reporting.adopt import another_training
+from vtune.reporting.by_way import by_way
+from vtune.reporting.commands import is_setting
+from vtune.reporting.loader_lines import python_lines
+from vtune.reporting.study_report import StudyReport
+from vtune.reporting.words import settings_text
+from vtune.strategies.race_plan import turned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLaunch:
+    experiment: Experiment
+    study: StudyPaths
+    report: StudyReport
+    record: TrialRecord
+    number: int
+    spec: LaunchSpec
+    train_loader: str | None
+    # Of the training's config, beside the settings: iterations that were rescaled.
+    keys: Mapping[tuple[str, ...], ConfigValue] = field(default_factory=dict)
+    # Asked for beside the trial's own settings.
+    extra: Mapping[str, Scalar] = field(default_factory=dict)
+    # From the start with the words that make the training go on.
+    resume: bool = False
+    # What whoever launches it has to know: another effective batch, iterations that were not rescaled.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> Mapping[str, Scalar]:
+        return self.spec.settings
+
+
+def plan_launch(
+    experiment: Experiment,
+    report: StudyReport,
+    *,
+    trial: int | None = None,
+    step_down: bool = False,
+    rescale: bool = False,
+    resume: bool = False,
+    extra: Mapping[str, Scalar] | None = None,
+) -> PlannedLaunch:
+    record = _record(report, trial)
+    study = StudyPaths(report.folder)
+    experiment = heeding(experiment, study)
+    settings = {**turned(record), **(extra or {})}
+    if (resume or step_down) and not experiment.resume:
+        option = "--resume" if resume else "--step-down"
+        raise UsageError(
+            f"{option}: how the training goes on from its last checkpoint is not known",
+            hint='say the words behind its command: vtune.resume: "--resume" in the config',
+        )
+    loader = known_loader(experiment, study)
+    if needs_scout(settings, experiment) and loader is None:
+        raise UsageError(
+            f"trial {record.trial} turned {', '.join(settings)} in the training's own loader, and which one that is has"
+            " to be learnt again: the command, its script or the config has changed since",
+            hint=f"vtune probe --study {report.study} --set workers={settings.get('workers', 2)} learns it",
+        )
+    key = loader.key if loader is not None else None
+    factor = batch_factor(settings, experiment)
+    keys, planned, note = _rescaled(experiment, factor, asked=rescale)
+    number = max((0, *study.launch_numbers())) + 1
+    folder = study.launch(number).attempt(1).root.absolute()
+    trial_spec = launch_spec(
+        experiment,
+        settings,
+        trial=record.trial,
+        folder=folder,
+        train_loader=key,
+        keys=keys,
+        resume=experiment.resume if resume else (),
+    )
+    config = config_of(experiment, settings, folder, key, keys)
+    ways = by_way({name: value for name, value in settings.items() if is_setting(name, value, experiment)}, experiment)
+    lines = python_lines(ways.options, report.loader_at)
+    baseline, promise = (
+        report.choice.baseline,
+        promise_of(record, planned, batch_scale=factor / batch_factor(turned(record), experiment)),
+    )
+    return PlannedLaunch(
+        experiment=experiment,
+        study=study,
+        report=report,
+        record=record,
+        number=number,
+        train_loader=key,
+        keys=keys,
+        extra=dict(extra or {}),
+        resume=resume,
+        spec=LaunchSpec(
+            launch=number,
+            study=report.study,
+            # Where it goes on, nobody knows how many steps are left.
+            promise=replace(promise, steps=None) if resume else promise,
+            settings=settings,
+            command=trial_spec.command,
+            cwd=trial_spec.cwd,
+            env=trial_spec.env,
+            config=None if config is None else str(config),
+            resume=experiment.resume,
+            step_down=step_down,
+            grace_s=experiment.grace_s,
+            output=tuple(map(str, output_folders(experiment.workload))),
+            by_hook=tuple(f"{line.where}: {line.option}={line.value}" for line in lines),
+        ),
+        notes=(*(another_training(record, baseline) if note is None else note), *_beside(record, extra or {})),
+    )
+
+
+def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> Promise:
+    """`batch_scale`: of the effective batch, by what is set beside the trial's own settings."""
+    measured = record.measurement
+    if batch_scale != 1.0 and measured.effective_batch:
+        measured = replace(measured, effective_batch=round(measured.effective_batch * batch_scale))
+        record = replace(record, measurement=measured)
+    epoch = epoch_steps(record, planned)
+    return Promise(
+        trial=record.trial,
+        samples_per_s=measured.samples_per_s,
+        samples_per_s_ci95=measured.samples_per_s_ci95,
+        samples_per_s_whole_run=measured.samples_per_s_whole_run,
+        run_s=measured.projected.run_s,
+        effective_batch=measured.effective_batch,
+        steps=epoch * planned.epochs if epoch is not None and planned.epochs else None,
+    )
+
+
+def epoch_steps(record: TrialRecord, planned: PlannedRun) -> int | None:
+    """Optimizer steps of one epoch of the run that is launched, where its length is known."""
+    if planned.iterations_per_epoch and not planned.samples_per_epoch:
+        return planned.iterations_per_epoch
+    samples, batch = record.measurement.samples_per_epoch, record.measurement.effective_batch
+    return -(-samples // batch) if samples and batch else None
+
+
+def _record(report: StudyReport, trial: int | None) -> TrialRecord:
+    if trial is None:
+        if report.choice.best is None:
+            raise NothingToLaunch(
+                f"study {report.study} has no trial that fits its limits",
+                hint="vtune report says which limit ruled out each; --trial N launches one all the same",
+            )
+        return report.choice.best
+    found = next((one for one in report.records if one.trial == trial), None)
+    if found is None:
+        raise UsageError(f"study {report.study} has no trial {trial}", hint="vtune report lists its trials")
+    if full_run(found):
+        raise UsageError(
+            f"trial {trial} is a launch itself: {found.reason}", hint="launch the trial that it was the full run of"
+        )
+    if found.measurement.samples_per_s is None or found.measurement.ceiling is not None:
+        raise UsageError(
+            f"trial {trial} has no rate that a run could have ({found.status.value.replace('_', ' ')})",
+            hint="launch a trial that completed, or --best",
+        )
+    return found
+
+
+def _beside(record: TrialRecord, extra: Mapping[str, Scalar]) -> list[str]:
+    if not extra:
+        return []
+    return [f"{settings_text(extra)} comes on top of trial {record.trial}'s settings: its promise is without that"]
+
+
+class NothingToLaunch(UsageError):
+    exit_code = 4
+
+
+def _rescaled(
+    experiment: Experiment, factor: float, *, asked: bool
+) -> tuple[Mapping[tuple[str, ...], ConfigValue], PlannedRun, Sequence[str] | None]:
+    """Epochs that count iterations see more samples with a larger batch; asked to, they keep their samples."""
+    planned = experiment.planned_run
+    bounded = planned.iterations_per_epoch is not None and not planned.samples_per_epoch
+    if factor == 1.0 or not bounded or planned.iterations_per_epoch is None:
+        if asked:
+            raise UsageError(
+                "--rescale-iterations has nothing to do: "
+                + ("the effective batch stays" if factor == 1.0 else "the epochs are bounded by the data"),
+                hint="launch without it",
+            )
+        return {}, planned, None
+    wanted = max(1, round(planned.iterations_per_epoch / factor))
+    source = planned.iterations_source or ""
+    path = path_of(experiment.workload.config or {}, source.partition(" in ")[0])
+    many = f"{planned.iterations_per_epoch} iterations an epoch ({source})"
+    if not asked:
+        how = "--rescale-iterations makes it" if path is not None else "set it there to"
+        return (
+            {},
+            planned,
+            [
+                f"{many} see ×{factor:.3g} as many samples with this batch: {how} {wanted}, so that an epoch keeps its"
+                " samples; the learning rate's schedule counts in iterations too"
+            ],
+        )
+    if path is None:
+        raise UsageError(
+            f"the iterations of an epoch cannot be rescaled: {source or 'where they are set is not known'}",
+            hint=f"set them to {wanted} there, and launch without --rescale-iterations",
+        )
+    return {path: wanted}, replace(planned, iterations_per_epoch=wanted), [f"{many}, rescaled to {wanted}"]

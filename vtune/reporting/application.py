@@ -1,0 +1,114 @@
+"""The chosen settings as they go into the user's own files: what would change where, and what only a person can."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtune.config.edit import Changes, edited, rewritten
+from vtune.config.edit_problem import CannotEdit
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import Experiment
+from vtune.domain.record import TrialRecord
+from vtune.errors import UsageError
+from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
+from vtune.reporting.adopt import another_training, other_results, settings_to_adopt
+from vtune.reporting.by_way import by_way
+from vtune.reporting.commands import is_setting
+from vtune.reporting.loader_lines import PythonLine, python_lines
+from vtune.reporting.study_report import StudyReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEdit:
+    file: Path
+    before: bytes
+    # None where it cannot be changed in place, and then why.
+    after: bytes | None
+    refused: str | None = None
+    # The same values as a file of their own, without the comments; None where that cannot be had either.
+    beside: str | None = None
+
+    @property
+    def diff(self) -> str:
+        """As `diff -u` has it; empty where nothing changes."""
+        if self.after is None:
+            return ""
+        old, new = (part.decode().splitlines(keepends=True) for part in (self.before, self.after))
+        lines = difflib.unified_diff(old, new, str(self.file), str(self.file), n=2)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+    @property
+    def beside_path(self) -> Path:
+        return self.file.with_name(f"{self.file.stem}.tuned{self.file.suffix}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    study: str
+    trial: TrialRecord
+    # What it ran with and the user's own configuration does not.
+    settings: Mapping[str, Scalar]
+    config: ConfigEdit | None = None
+    # As it has to be typed; None where it stays.
+    command: tuple[str, ...] | None = None
+    env: Mapping[str, Scalar]
+    python: tuple[PythonLine, ...] = ()
+    # Nobody but the training knows where these are set.
+    unknown: Mapping[str, Scalar]
+    # Why it is not the same training, where it is not.
+    another_training: tuple[str, ...] = ()
+
+
+def application_of(report: StudyReport, trial: int | None = None) -> Application | None:
+    """Of the chosen trial, or of another one. None where there is nothing to apply: what is there is as good."""
+    record = report.choice.best if trial is None else _trial(report, trial)
+    if record is None:
+        return None
+    settings = settings_to_adopt(report, record)
+    turned = {name: value for name, value in settings.items() if is_setting(name, value, report.experiment)}
+    if not turned:
+        return None
+    experiment, found = report.experiment, by_way(turned, report.experiment)
+    file = experiment.workload.config_path if experiment is not None else None
+    return Application(
+        study=report.study,
+        trial=record,
+        settings=turned,
+        config=_config_edit(file, found.keys) if file is not None and found.keys else None,
+        command=_command(experiment, found.flagged) if experiment is not None and found.flags else None,
+        env=found.env,
+        python=tuple(python_lines(found.options, report.loader_at)),
+        unknown={**found.others, **{name: value for name, value in settings.items() if name not in turned}},
+        another_training=(*another_training(record, report.choice.baseline), *other_results(turned, experiment)),
+    )
+
+
+def _trial(report: StudyReport, number: int) -> TrialRecord:
+    found = next((one for one in report.records if one.trial == number), None)
+    if found is None:
+        raise UsageError(f"study {report.study} has no trial {number}", hint="vtune report lists its trials")
+    return found
+
+
+def _config_edit(file: Path, keys: Changes) -> ConfigEdit:
+    try:
+        before = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    try:
+        return ConfigEdit(file=file, before=before, after=edited(before, file.suffix, keys))
+    except CannotEdit as error:
+        try:
+            beside = rewritten(before, file.suffix, keys)
+        except CannotEdit:
+            beside = None
+        return ConfigEdit(file=file, before=before, after=None, refused=str(error), beside=beside)
+
+
+def _command(experiment: Experiment, settings: Mapping[str, Scalar]) -> tuple[str, ...] | None:
+    workload = experiment.workload
+    turned = turned_command(workload, effects_of(settings, experiment, train_loader=None))
+    return fill_placeholders(turned, config=workload.config_path)

@@ -1,0 +1,98 @@
+"""A launch in words: what would be started, and what became of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vtune.domain.launch import LaunchResult, LaunchSpec
+from vtune.domain.numbers import rate, seconds
+from vtune.errors import VtuneError
+from vtune.reporting.commands import near
+from vtune.reporting.inert import harmless
+from vtune.reporting.words import settings_text
+
+STEP_DOWN_KEYS = ("from", "to", "trial", "why", "resumed_from_step")
+
+
+def plan_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
+    promise = spec.promise
+    yield (
+        f"launch {spec.launch} of {spec.study}: the settings of trial {promise.trial}, "
+        f"{settings_text(spec.settings) or 'as they are'}"
+    )
+    long = "" if promise.run_s is None else f", {seconds(promise.run_s)} for the whole run"
+    yield f"promised: {rate(promise.samples_per_s)} samples/s{long}"
+    for note in notes:
+        yield harmless(note)
+    env = [f"{name}={value}" for name, value in spec.env.items()]
+    yield f"command, in {near(Path(spec.cwd)) or '.'}: {harmless(shlex.join([*env, *spec.command]))}"
+    if spec.config is not None:
+        yield f"resolved config: {near(Path(spec.config))}"
+    for line in spec.by_hook:
+        yield f"set by vtune's hook, as this line would: {harmless(line)}"
+
+
+def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], refusal: VtuneError | None) -> dict[str, Any]:
+    return {
+        "study": spec.study,
+        "launch": spec.launch,
+        "trial": spec.promise.trial,
+        "settings": dict(spec.settings),
+        "command": list(spec.command),
+        "cwd": spec.cwd,
+        "env": dict(spec.env),
+        "config": spec.config,
+        "by_hook": list(spec.by_hook),
+        "notes": list(notes),
+        "promised_samples_per_s": spec.promise.samples_per_s,
+        "promised_run_s": spec.promise.run_s,
+        "refused": None if refusal is None else refusal.message,
+    }
+
+
+def ended_lines(result: LaunchResult) -> Iterator[str]:
+    promise, achieved = result.promise, result.achieved
+    detail = f": {result.detail}" if result.detail else ""
+    yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {achieved.steps} steps{detail}"
+    yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
+    yield (
+        "samples/s, start-up and pauses included: "
+        f"{against(achieved.samples_per_s_whole, promise.samples_per_s_whole_run)}"
+    )
+    if result.next_command is not None:
+        begins = "" if "--resume" in result.next_command else ", from its beginning: vtune.resume does not say how else"
+        yield f"to go on{begins}: {result.next_command}"
+
+
+def against(achieved: float | None, promised: float | None) -> str:
+    if achieved is None or promised is None:
+        return f"{rate(achieved)} achieved, {rate(promised)} promised"
+    return f"{rate(achieved)} achieved, {rate(promised)} promised ({achieved / promised - 1:+.1%})"
+
+
+def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
+    downs = (
+        (dict(one.settings_before), dict(one.settings), one.trial, one.why, one.resumed_from_step)
+        for one in result.step_downs
+    )
+    return {
+        "study": result.study,
+        "launch": result.launch,
+        "trial": result.promise.trial,
+        "settings": dict(result.settings),
+        "status": result.status,
+        "ended": str(result.ended),
+        "detail": result.detail,
+        "promised_samples_per_s": result.promise.samples_per_s,
+        "achieved_samples_per_s": result.achieved.samples_per_s,
+        "promised_samples_per_s_whole_run": result.promise.samples_per_s_whole_run,
+        "achieved_samples_per_s_whole_run": result.achieved.samples_per_s_whole,
+        "steps": result.achieved.steps,
+        "seconds": result.achieved.seconds,
+        "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
+        "go_on": result.next_command,
+        "exit_code": exit_code,
+    }

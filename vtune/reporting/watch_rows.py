@@ -1,0 +1,167 @@
+"""A running training on a terminal, and on one line where nobody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from rich.cells import cell_len, set_cell_size
+
+from vtune.domain.numbers import bytes_, rate, seconds
+from vtune.domain.watching import GpuRow, Growth, LogProgress, ProcessRow, Watched
+from vtune.reporting.inert import harmless
+
+# Of a pool of a hundred workers the rest is counted.
+MOST_WORKERS = 16
+_INDENT = " " * 10
+_TABLE = f"{'pid':>8}  {'role':<9}{'CPU':>6}{'queued':>8}{'storage':>9}{'RAM':>10}{'reads/s':>11}  asleep in"
+
+
+def watch_rows(seen: Watched) -> list[str]:
+    """What matters most first: a small terminal cuts the end."""
+    state = f"ended, ran for {seconds(seen.ran_s)}" if seen.ended else f"runs for {seconds(seen.ran_s)}"
+    rows = [
+        f"process {seen.pid} · {state} · {harmless(seen.command, 120)}",
+        "",
+        f"verdict   {seen.verdict.sentence}",
+        *(f"{_INDENT}{line}" for line in seen.verdict.evidence),
+    ]
+    if seen.costs is not None:
+        rows.append(f"cost      {seen.costs}")
+    rows += [f"tuning    {seen.tuning}", f"steps     {_progress(seen.progress, seen.no_log_because)}"]
+    rows += [f"error     {harmless(text, 160)}" for text in seen.errors]
+    rows += [f"GPU       {text}" for text in _gpus(seen)]
+    rows += [
+        f"RAM       {_ram(seen)}",
+        f"shm       {_shm(seen)}",
+        f"disk      {_disk(seen)}",
+        f"cores     {_cores(seen)}",
+    ]
+    rows += [f"missing   {text}" for text in seen.missing]
+    return [*rows, "", *_processes(seen)]
+
+
+def fitted(rows: list[str], width: int) -> list[str]:
+    """A sentence goes on below itself, in the table the end of a row is cut."""
+    table = rows.index(_TABLE) if _TABLE in rows else len(rows)
+    sentences = [line for row in rows[:table] for line in wrap(row, width, subsequent_indent=_INDENT) or [""]]
+    # A wide character takes two columns.
+    return [set_cell_size(line, min(cell_len(line), width)) for line in [*sentences, *rows[table:]]]
+
+
+def watch_line(seen: Watched) -> str:
+    parts = [seconds(seen.ran_s), seen.verdict.sentence]
+    if seen.ended:
+        parts[0] = f"ended, ran for {parts[0]}"
+    if seen.progress.step is not None:
+        parts.append(_progress(seen.progress, None))
+    trainings = [row.cores for row in seen.processes if row.role == "training" and row.cores is not None]
+    workers = [row.cores for row in seen.processes if row.role == "worker" and row.cores is not None]
+    if trainings:
+        parts.append(f"main process {sum(trainings) / len(trainings):.0%} of a core")
+    if workers:
+        parts.append(f"{len(workers)} workers {sum(workers) / len(workers):.0%} each")
+    parts += [f"GPU {text}" for text in _gpus(seen) if seen.gpus]
+    parts.append(f"RAM {_ram(seen)}")
+    parts.append(f"disk {_disk(seen)}")
+    if seen.errors:
+        parts.append(f"error: {harmless(seen.errors[-1], 120)}")
+    return " · ".join(parts)
+
+
+def _progress(told: LogProgress, why_none: str | None) -> str:
+    if why_none is not None:
+        return f"unknown: {why_none}"
+    if told.step is None and told.epoch is None:
+        return "its log names none"
+    parts = []
+    if told.epoch is not None:
+        parts.append(f"epoch {told.epoch}" + (f" of {told.epochs}" if told.epochs is not None else ""))
+    if told.step is not None:
+        parts.append(f"step {told.step}" + (f" of {told.steps}" if told.steps is not None else ""))
+    if told.steps_per_s is not None:
+        slow = told.steps_per_s < 1
+        parts.append(f"{seconds(1 / told.steps_per_s)} a step" if slow else f"{rate(told.steps_per_s)} steps/s")
+    if told.left_s is not None:
+        parts.append(f"about {seconds(told.left_s)} left")
+    return ", ".join(parts)
+
+
+def _gpus(seen: Watched) -> Iterator[str]:
+    if not seen.gpus:
+        yield f"none is read: {seen.gpu_unread_because or 'the driver shows none'}"
+    for gpu in seen.gpus:
+        yield _gpu(gpu)
+
+
+def _gpu(gpu: GpuRow) -> str:
+    util = "utilization unknown" if gpu.util_percent is None else f"busy {gpu.util_percent:.0f} %"
+    text = f"{gpu.name} {util}, VRAM {bytes_(gpu.used_bytes)} of {bytes_(gpu.limit_bytes)}"
+    if gpu.others_bytes:
+        text += f", {bytes_(gpu.others_bytes)} of it others'"
+    return text + (f", clocks throttled: {', '.join(gpu.throttled_by)}" if gpu.throttled_by else "")
+
+
+def _ram(seen: Watched) -> str:
+    text = bytes_(seen.ram_bytes)
+    if seen.ram_limit_bytes is not None:
+        text += f" of {bytes_(seen.ram_limit_bytes)}"
+    text += _growth(seen.ram_growth)
+    if seen.ram_limit_in_s is not None:
+        text += f", full in about {seconds(seen.ram_limit_in_s)}"
+    return text
+
+
+def _growth(growth: Growth | None) -> str:
+    if growth is None:
+        return ""
+    by_minute = growth.bytes_per_s * 60 / 1e6
+    if abs(by_minute) < 1 or abs(growth.bytes_per_s) <= growth.give_or_take:
+        return ""
+    return f", {by_minute:+.0f} MB/min"
+
+
+def _shm(seen: Watched) -> str:
+    if seen.shm_bytes is None:
+        return "there is no /dev/shm"
+    return f"{bytes_(seen.shm_used_bytes)} of {bytes_(seen.shm_bytes)} (by everybody)"
+
+
+def _disk(seen: Watched) -> str:
+    def each(value: float | None) -> str:
+        return "unknown" if value is None else f"{bytes_(value)}/s"
+
+    return f"reads {each(seen.read_bytes_per_s)}, writes {each(seen.written_bytes_per_s)}"
+
+
+def _cores(seen: Watched) -> str:
+    own = sum(row.cores or 0.0 for row in seen.processes)
+    others = "" if seen.others_cores is None else f", others {seen.others_cores:.1f}"
+    return f"{own:.1f} of {seen.cores:g} used by it{others}"
+
+
+def _processes(seen: Watched) -> Iterator[str]:
+    yield _TABLE
+    workers = [row for row in seen.processes if row.role == "worker"]
+    for row in seen.processes:
+        if row.role != "other" and row not in workers[MOST_WORKERS:]:
+            yield _process(row)
+    if workers[MOST_WORKERS:]:
+        rest = workers[MOST_WORKERS:]
+        yield f"{'':>8}  and {len(rest)} more workers, RAM {bytes_(sum(row.ram_bytes or 0 for row in rest))}"
+    others = [row for row in seen.processes if row.role == "other"]
+    if others:
+        many = "other" if len(others) == 1 else "others"
+        yield f"{'':>8}  and {len(others)} {many}, RAM {bytes_(sum(row.ram_bytes or 0 for row in others))}"
+
+
+def _process(row: ProcessRow) -> str:
+    def share(value: float | None) -> str:
+        return "?" if value is None else f"{value:.0%}"
+
+    reads = "?" if row.read_bytes_per_s is None else bytes_(row.read_bytes_per_s)
+    line = (
+        f"{row.pid:>8}  {row.role:<9}{share(row.cores):>6}{share(row.queued_share):>8}{share(row.disk_share):>9}"
+        f"{bytes_(row.ram_bytes):>10}{reads:>11}  {row.sleeps_in or ''}"
+    )
+    return (line + _growth(row.growth)).rstrip()
