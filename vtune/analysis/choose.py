@@ -48,7 +48,7 @@ def choose(
     measured = [record for record in telling if has_rate(record)]
     out = ruled_out_by(telling, limits, ram_total_bytes)
     # What was ended early was only ever compared with one leader: as long as that leads, it stands for nothing.
-    compared_with = still_compared(telling, limits, ram_total_bytes)
+    compared_with = still_compared(telling, out)
     beaten = frozenset(r.trial for r in measured if r.beaten is not None and r.trial not in compared_with)
     lasting = [r for r in measured if not r.measurement.fed_from_stock and r.trial not in beaten]
     ruled_out = out.trials

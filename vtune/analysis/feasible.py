@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import by_settings, died_of, full_run, has_rate
@@ -37,7 +37,10 @@ def ruled_out_by(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes
 
 def leaders(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None) -> frozenset[int]:
     """Trials that a run can be made with: what was ended early for one of them needs no other launch."""
-    lost = ruled_out_by(records, limits, ram_total_bytes).trials
+    return _leading(records, ruled_out_by(records, limits, ram_total_bytes).trials)
+
+
+def _leading(records: Sequence[TrialRecord], lost: Collection[int]) -> frozenset[int]:
     return frozenset(
         one.trial
         for one in records
@@ -45,10 +48,11 @@ def leaders(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int
     )
 
 
-def still_compared(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None) -> frozenset[int]:
+def still_compared(records: Sequence[TrialRecord], ruled_out: RuledOut) -> frozenset[int]:
     """The leaders, and what was ended early for one that leads no more: under other limits it may be the best there is,
     by the little that is known of it."""
-    lost, leading = ruled_out_by(records, limits, ram_total_bytes).trials, leaders(records, limits, ram_total_bytes)
+    lost = ruled_out.trials
+    leading = _leading(records, lost)
     return leading.union(
         one.trial
         for one in records

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from vtune.analysis.choose import choose
 from vtune.analysis.comparable import has_rate, lived_longer, settings_of
@@ -32,7 +33,7 @@ NEARLY_SHOWN = 0.95
 LONGER = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Found:
     """What there is to confirm."""
 
@@ -49,6 +50,18 @@ class Found:
     @property
     def steps(self) -> int:
         return LONGER * self.experiment.window.max_steps
+
+    def choice(self, records: Sequence[TrialRecord]) -> Choice:
+        """The same records are asked about several times, and they may be thousands."""
+        of = tuple(one.trial for one in records)
+        if of not in self._choices:
+            machine, limits = self.machine, self.experiment.limits
+            self._choices[of] = choose(records, limits=limits, ram_total_bytes=machine.ram_bytes, cores=machine.cores)
+        return self._choices[of]
+
+    @cached_property
+    def _choices(self) -> dict[tuple[int, ...], Choice]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +80,8 @@ def confirmation_of(
     found: Found, known: Known, history: Sequence[TrialRecord], *, launches: bool = True
 ) -> Confirmation:
     """Without `launches`, by what is there."""
-    trials = list(found.trials)
-    own = [one for one in known.records if one.trial in found.trials]
+    trials, counted = list(found.trials), frozenset(found.trials)
+    own = [one for one in known.records if one.trial in counted]
     proposal, race = None, None
     if launches:
         for _ in range(MOST_PROOFS):
@@ -87,13 +100,13 @@ def confirmation_of(
             race = _race(found, own, history)
             proposal = race.race.propose(history) if race is not None else None
         trials += [leg.trial for leg in (race.race.legs(history) if race is not None else ())]
-    trials = list(dict.fromkeys(trials))
-    best = _choice(found, [one for one in known.records if one.trial in trials]).best
+    counted = frozenset(trials)
+    best = found.choice([one for one in known.records if one.trial in counted]).best
     return Confirmation(
         proposal=proposal,
         best=best if best is not None else found.winner,
         settings=_asked_of(best, found) if best is not None else found.settings,
-        trials=tuple(trials),
+        trials=tuple(dict.fromkeys(trials)),
         left=(0, 0) if proposal is None else _left(race, history),
     )
 
@@ -101,7 +114,7 @@ def confirmation_of(
 def _winner(found: Found, own: Sequence[TrialRecord]) -> TrialRecord | None:
     """Other than the user's own; also what won on the way, where so many comparisons leave too little to choose by, and
     what no launch showed to be faster and all the same looks it."""
-    baseline, choice = found.baseline, _choice(found, own)
+    baseline, choice = found.baseline, found.choice(own)
     if baseline is None or choice.best is None:
         return None
     if settings_of(choice.best) != settings_of(baseline):
@@ -142,7 +155,7 @@ def _once_more(found: Found, winner: TrialRecord) -> Proposal:
 
 
 def _race(found: Found, own: Sequence[TrialRecord], history: Sequence[TrialRecord]) -> RacePlan | None:
-    baseline, winner, choice = found.baseline, _winner(found, own), _choice(found, own)
+    baseline, winner, choice = found.baseline, _winner(found, own), found.choice(own)
     if baseline is None or winner is None or baseline.trial in choice.over or not has_rate(baseline):
         return None
     rivals = _rivals(own, baseline, winner, choice)
@@ -178,11 +191,6 @@ def _left(race: RacePlan | None, history: Sequence[TrialRecord]) -> tuple[int, i
         # For two trials by themselves there would be no doubt; these are two of many.
         return 2 * LEAST_ROUNDS, 2 * race.race.rules(history).most_rounds
     return race.least_launches, race.launches
-
-
-def _choice(found: Found, records: Sequence[TrialRecord]) -> Choice:
-    machine, limits = found.machine, found.experiment.limits
-    return choose(records, limits=limits, ram_total_bytes=machine.ram_bytes, cores=machine.cores)
 
 
 def _asked_of(best: TrialRecord, found: Found) -> Mapping[str, Scalar]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 from vtune.analysis.comparable import contradicting, failed_after, full_run, has_rate, measured_enough
 from vtune.analysis.rungs import OUT_OF_MEMORY
@@ -91,7 +92,7 @@ class Known:
         alike = (one for one in self._interrupted if one.origin == origin and self._changes(turned(one)) == asked)
         return max(alike, key=lambda one: one.trial, default=None)
 
-    @property
+    @cached_property
     def answers(self) -> list[TrialRecord]:
         """All that answer a question at all."""
         return [one for one in self.records if self._counts(one)]

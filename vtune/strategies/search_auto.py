@@ -54,25 +54,12 @@ class Outlook:
     @cached_property
     def allowed(self) -> Sequence[Mapping[str, Scalar]]:
         """Likely to fit, as far as anybody can tell, and not far beyond what ran."""
-        model = self.seen.model
-        left = [one for at, one in enumerate(self.seen.untried) if at not in self.ruled_out and self._in_reach(one)]
-        if model is None:
-            return left
-        return [
-            one
-            for one, each in zip(left, model.predict_all(left), strict=True)
-            if each is None or self.seen.room.chance(each) >= LEAST_CHANCE
-        ]
+        return [one for one, _ in self._foretold]
 
     @cached_property
     def candidates(self) -> Sequence[Mapping[str, Scalar]]:
         """Those of which the model knows something."""
-        model = self.seen.model
-        if model is None:
-            return []
-        return [
-            one for one, each in zip(self.allowed, model.predict_all(self.allowed), strict=True) if each is not None
-        ]
+        return [one for one, each in self._foretold if each is not None]
 
     @cached_property
     def best(self) -> Mapping[str, Scalar] | None:
@@ -115,15 +102,11 @@ class Outlook:
     def hopeful(self, *, sd: float) -> Sequence[Mapping[str, Scalar]]:
         """Of the allowed, those that may come near the fastest so far, even if the model is off as it was (`sd`, of
         logarithms)."""
-        leader, model = self.seen.fastest, self.seen.model
-        if leader is None or model is None:
+        leader = self.seen.fastest
+        if leader is None or self.seen.model is None:
             return self.allowed
         least = FAR_BELOW * launched_rate(leader, metric_of(self.seen.fitting), None).value
-        return [
-            one
-            for one, each in zip(self.allowed, model.predict_all(self.allowed), strict=True)
-            if each is None or _at_most(each, sd) >= least
-        ]
+        return [one for one, each in self._foretold if each is None or _at_most(each, sd) >= least]
 
     def next_best(self, count: int) -> tuple[Guess, ...]:
         """What was not tried and looks best, by the middle of what is predicted."""
@@ -146,8 +129,19 @@ class Outlook:
 
     @cached_property
     def _predicted(self) -> Sequence[Prediction]:
-        assert self.seen.model is not None
-        return [one for one in self.seen.model.predict_all(self.candidates) if one is not None]
+        return [each for _, each in self._foretold if each is not None]
+
+    @cached_property
+    def _foretold(self) -> Sequence[tuple[Mapping[str, Scalar], Prediction | None]]:
+        model = self.seen.model
+        left = [one for at, one in enumerate(self.seen.untried) if at not in self.ruled_out and self._in_reach(one)]
+        if model is None:
+            return [(one, None) for one in left]
+        return [
+            (one, each)
+            for one, each in zip(left, model.predict_all(left), strict=True)
+            if each is None or self.seen.room.chance(each) >= LEAST_CHANCE
+        ]
 
     def _least_of_equals(self, hopes: Floats, predicted: Sequence[Prediction]) -> int:
         best = float(hopes.max())

@@ -26,7 +26,7 @@ from vtune.strategies.search_asked import ORIGIN, Asked, Ended, done_of, setting
 from vtune.strategies.search_auto import Outlook
 from vtune.strategies.search_fit import gentler_settings, nearest_relaxation, nothing_fits
 from vtune.strategies.search_next import IN_VAIN, Chooser
-from vtune.strategies.search_seen import Seen
+from vtune.strategies.search_seen import Seen, fitting_of
 from vtune.strategies.search_values import Values, more_workers, values_ran
 from vtune.strategies.space import space_of
 
@@ -240,6 +240,7 @@ class Look:
             baseline=baseline,
             own=own,
             space=Space(dimensions=(), settings=()),
+            fitting=fitting_of(known.records, experiment.limits, machine.ram_bytes),
         )
         ran = values_ran(seen.fitting)
         seen = replace(seen, space=self._space(own, baseline, ran))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vtune.analysis.comparable import FATAL, has_rate, launched_rate, metric_of
-from vtune.analysis.feasible import still_compared
+from vtune.analysis.feasible import ruled_out_by, still_compared
 from vtune.analysis.model.predict import Model
 from vtune.analysis.room import Room, room_of
 from vtune.analysis.rungs import ruled_out
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import Experiment
+from vtune.domain.experiment import Experiment, Limits
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Space
@@ -37,6 +37,8 @@ class Seen:
     # What the user's configuration runs with.
     own: Mapping[str, Scalar]
     space: Space
+    # Trials with a rate that a run could have.
+    fitting: Sequence[TrialRecord]
 
     @cached_property
     def model(self) -> Model | None:
@@ -62,13 +64,6 @@ class Seen:
         return [one for one in self.space.settings if comes_to(one, self.own) not in self.tried]
 
     @cached_property
-    def fitting(self) -> Sequence[TrialRecord]:
-        """Trials with a rate that a run could have; what ended early only where its leader is none of them."""
-        limits, ram = self.experiment.limits, self.machine.ram_bytes
-        compared = still_compared(self.known.records, limits, ram)
-        return [one for one in self.known.records if one.trial in compared and ruled_out(one, limits, ram) is None]
-
-    @cached_property
     def fastest(self) -> TrialRecord | None:
         return fastest_of(self.fitting)
 
@@ -88,6 +83,12 @@ class Seen:
     @cached_property
     def _suspected(self) -> dict[tuple[str, Scalar], int]:
         return {}
+
+
+def fitting_of(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None) -> Sequence[TrialRecord]:
+    """What ended early only where its leader is none of them."""
+    compared = still_compared(records, ruled_out_by(records, limits, ram_total_bytes))
+    return [one for one in records if one.trial in compared and ruled_out(one, limits, ram_total_bytes) is None]
 
 
 def fastest_of(records: Sequence[TrialRecord]) -> TrialRecord | None:

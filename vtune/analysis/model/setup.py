@@ -37,6 +37,7 @@ class Base:
         own = next((r for r in told if turned_nothing(r)), None) or next((r for r in told if has_rate(r)), None)
         self.record = own
         self.settings: dict[str, Scalar] = {}
+        self._regimes: dict[tuple[object, ...], Regime] = {}
         if own is None:
             return
         self.settings = {**own.settings, **own.measurement.effective_settings}
@@ -53,22 +54,36 @@ class Base:
 
     def setup(self, turned: Mapping[str, Scalar]) -> Setup | None:
         """None where it is not known how many workers or samples a batch has."""
-        full = {**self.settings, **{name: value for name, value in turned.items() if value is not None}}
-        workers, batch = full.get("workers"), full.get("batch_size")
+        own = self.settings
+
+        def of(name: str) -> Scalar:
+            value = turned.get(name)
+            return own.get(name) if value is None else value
+
+        workers, batch = of("workers"), of("batch_size")
         if not isinstance(workers, int) or not isinstance(batch, int) or workers < 0 or batch < 1:
             return None
-        prefetch, accumulate = full.get("prefetch_factor"), full.get("accumulate_steps")
-        others = {name: value for name, value in full.items() if name not in PHYSICAL and value is not None}
+        prefetch, accumulate = of("prefetch_factor"), of("accumulate_steps")
         return Setup(
             workers=workers,
             prefetch=max(1, prefetch) if isinstance(prefetch, int) and workers else USUAL_PREFETCH,
             batch=batch,
             accumulate=max(1, accumulate) if isinstance(accumulate, int) else 1,
-            persistent=bool(full.get("persistent_workers")) and workers > 0,
-            pin=bool(full.get("pin_memory")),
-            in_order=full.get("in_order") is not False,
-            regime=tuple(sorted((name, repr(value)) for name, value in others.items())),
+            persistent=bool(of("persistent_workers")) and workers > 0,
+            pin=bool(of("pin_memory")),
+            in_order=of("in_order") is not False,
+            regime=self._regime(turned),
         )
+
+    def _regime(self, turned: Mapping[str, Scalar]) -> Regime:
+        """Of tens of thousands of settings that a search looks at, few differ in it."""
+        others = tuple(one for one in turned.items() if one[0] not in PHYSICAL and one[1] is not None)
+        # 1, 1.0 and True are one key.
+        key = tuple((name, type(value), value) for name, value in others)
+        if key not in self._regimes:
+            full = {name: value for name, value in self.settings.items() if name not in PHYSICAL and value is not None}
+            self._regimes[key] = tuple(sorted((name, repr(value)) for name, value in {**full, **dict(others)}.items()))
+        return self._regimes[key]
 
     def setup_of(self, record: TrialRecord) -> Setup | None:
         return self.setup({**record.settings, **record.measurement.effective_settings})
