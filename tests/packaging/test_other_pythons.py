@@ -62,6 +62,8 @@ def test_what_is_claimed_is_what_is_required() -> None:
     assert required == f">={CLAIMED[0]}"
 
 
+# What passes on the oldest and on the newest is not run whole in between, where a probe is.
+@pytest.mark.parametrize("foreign", CLAIMED[-1:], indirect=True)
 def test_the_parents_unit_tests_pass_without_torch(foreign: Path, tmp_path: Path) -> None:
     _run_unit_tests(foreign, tmp_path)
 

@@ -70,7 +70,12 @@ CASES = (
     *(Case(name, a_plan(name)) for name in bundled_plans()),
     *(Case(f"search {sampler}", a_search(sampler)) for sampler in get_args(Sampler)),
 )
-every_strategy = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# Optuna's Gaussian process takes seconds a proposal.
+SLOW = ("search gp",)
+every_strategy = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in SLOW else []) for case in CASES],
+)
 
 
 def loader(settings: Settings) -> Told:

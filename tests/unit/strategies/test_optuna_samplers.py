@@ -227,6 +227,7 @@ def test_a_sampler_loads_only_what_it_needs(samplers: tuple[Sampler, ...], never
 
 
 def test_a_gaussian_process_never_loads_torch_here_and_answers_as_where_it_is_loaded() -> None:
+    pytest.importorskip("torch")
     answers, loaded = answers_and_loaded(elsewhere("gp", PYTHONHASHSEED="1"))
     assert "torch" not in loaded
     beside_torch, loaded = answers_and_loaded(elsewhere("gp", first="torch", PYTHONHASHSEED="2"))

@@ -240,6 +240,8 @@ def test_nothing_that_asks_for_as_much_as_what_ran_out_is_tried(tmp_path: Path) 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_samplers_that_learn_start_from_the_models_best(sampler: Any, tmp_path: Path) -> None:
+    if sampler == "gp":
+        pytest.importorskip("torch")
     experiment = simulated_experiment(FOUR_CORES, limits=limited(ram=0.6, vram=0.95), knobs=(BATCH,))
     study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)
     search = Search(experiment=experiment, machine=study.machine, trials=7, confirm=False, sampler=sampler)
