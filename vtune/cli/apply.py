@@ -101,7 +101,7 @@ def _write(edit: ConfigEdit) -> dict[str, Any]:
         return {"written": str(edit.file), "backup": str(write_edit(edit.file, edit.before, edit.after))}
     if edit.beside is None:
         return {"written": None, "backup": None}
-    return {"written": str(write_beside(edit.beside_path, edit.beside)), "backup": None}
+    return {"written": str(write_beside(edit.file, edit.beside_path, edit.beside)), "backup": None}
 
 
 def _told(found: Application, *, write: bool) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
     if edit is not None and edit.refused is not None:
         yield f"# {near(edit.file)} cannot be changed in place: {harmless(edit.refused)}"
         if edit.beside is not None and not write:
-            yield f"# vtune apply --write puts it, changed, into {near(edit.beside_path)}; its comments are lost there"
+            yield f"# vtune apply --write puts it, changed, into {near(edit.beside_path)}; comments may be lost there"
     elif edit is not None and not edit.diff:
         yield f"# {near(edit.file)} says so already"
     elif edit is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,47 +12,59 @@ import yaml
 
 from vtune.config.edit_json import json_splices
 from vtune.config.edit_problem import CannotEdit, Path, Plain, Splice, dotted
-from vtune.config.edit_toml import toml_text
+from vtune.config.edit_toml import toml_splices
 from vtune.config.edit_yaml import links_to, yaml_splices
+from vtune.config.rewrite_toml import rewritten_toml
 from vtune.config.trial_config import dump_yaml
 from vtune.domain.effects import ConfigValue
 
 Changes = Mapping[tuple[str, ...], ConfigValue]
+# Whatever is neither is YAML, as everywhere.
+_SPLICES = {".json": json_splices, ".toml": toml_splices}
 
 
 def edited(raw: bytes, suffix: str, changes: Changes) -> bytes:
     """Raises CannotEdit, with why, where the text cannot be changed without breaking something of it."""
     text = _decoded(raw)
-    plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
-    before = parsed(text, suffix)
-    wanted: Any = before
-    for path, value in plain.items():
-        wanted = with_value(wanted, path, value)
-    match suffix.lower():
-        case ".toml":
-            found = toml_text(text, plain)
-        case ".json":
-            found = _spliced(text, json_splices(text, plain))
-        case _:
-            found = _spliced(text, yaml_splices(text, plain))
-    if not _same(parsed(found, suffix), wanted):
-        # The last word: whatever a splice did not foresee shows here.
-        links = [link for path in plain if suffix.lower() not in (".json", ".toml") and (link := links_to(text, path))]
-        raise CannotEdit(links[0] if links else f"{_listed(plain)} cannot be changed without changing something else")
-    return found.encode()
+    config = parsed(text, suffix)
+    for path, value in changes.items():
+        new = list(value) if isinstance(value, tuple) else value
+        # Said in other words, as 0x10 or yes, it is not said anew.
+        if not _has(config, path, new):
+            text, config = _with_value(text, suffix.lower(), config, path, new)
+    return text.encode()
+
+
+def _with_value(text: str, suffix: str, config: Any, path: Path, value: Plain) -> tuple[str, Any]:
+    try:
+        splices = _SPLICES.get(suffix, yaml_splices)(text, path, value)
+    except RecursionError as error:
+        raise CannotEdit("its parts are too deep in each other") from error
+    wanted = with_value(config, path, value)
+    found = _spliced(text, splices, dotted(path))
+    # The last word: whatever a splice did not foresee shows here.
+    with contextlib.suppress(CannotEdit):
+        read = parsed(found, suffix)
+        if _same(read, wanted):
+            return found, read
+    link = links_to(text, path) if suffix not in _SPLICES else None
+    raise CannotEdit(link or f"{dotted(path)} cannot be changed without changing something else")
 
 
 def rewritten(raw: bytes, suffix: str, changes: Changes) -> str | None:
     """The same values as a text of vtune's own, for a file beside: comments are lost. None where even that would read
     back otherwise."""
-    wanted: Any = parsed(_decoded(raw), suffix)
-    for path, value in changes.items():
-        wanted = with_value(wanted, path, list(value) if isinstance(value, tuple) else value)
+    text = _decoded(raw)
+    wanted: Any = parsed(text, suffix)
+    plain = {path: list(value) if isinstance(value, tuple) else value for path, value in changes.items()}
+    for path, value in plain.items():
+        wanted = with_value(wanted, path, value)
     match suffix.lower():
         case ".json":
             return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
         case ".toml":
-            return None
+            found = rewritten_toml(text, plain)
+            return found if _same(parsed(found, suffix), wanted) else None
         case _:
             return dump_yaml(wanted)
 
@@ -78,6 +91,14 @@ def with_value(config: Any, path: Path, value: Plain) -> dict[str, Any]:
     return {**(config or {}), key: with_value(inner, rest, value) if rest else value}
 
 
+def _has(config: Any, path: Path, value: Plain) -> bool:
+    for key in path:
+        if not isinstance(config, Mapping) or key not in config:
+            return False
+        config = config[key]
+    return _same(config, value)
+
+
 def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
@@ -85,13 +106,25 @@ def _decoded(raw: bytes) -> str:
         raise CannotEdit(f"it is not a text in UTF-8 (byte 0x{raw[error.start]:02x})") from error
 
 
-def _spliced(text: str, splices: Sequence[Splice]) -> str:
+def _spliced(text: str, splices: Sequence[Splice], name: str) -> str:
+    """All that is outside of the splices stays; here is seen to it that nothing but a value, or room for a new key,
+    is inside of them."""
     parts, at = [], 0
-    # Of several at one place the first comes first.
-    for start, end, new in sorted(splices, key=lambda one: one[:2]):
+    for start, end, new in sorted(splices):
+        gone = text[start:end]
+        if start < at or gone != gone.strip():
+            raise CannotEdit(f"{name} cannot be changed without changing something else")
+        # On one line no comment can be within a value.
+        if "#" in gone and "\n" in gone:
+            raise CannotEdit(f"{name} has a comment within")
+        if "\r" in text and "\n" in new and "\n" not in text:
+            raise CannotEdit("its line ends are carriage returns")
         parts += [text[at:start], new]
         at = end
-    return "".join([*parts, text[at:]])
+    found = "".join([*parts, text[at:]])
+    if found.endswith("\n") != text.endswith("\n"):
+        raise CannotEdit(f"{name} cannot be put there without another last line end")
+    return found
 
 
 def _same(one: object, other: object) -> bool:
@@ -113,7 +146,3 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f'the key "{key}" stands there twice')
         found[key] = value
     return found
-
-
-def _listed(plain: Mapping[Path, Plain]) -> str:
-    return ", ".join(map(dotted, plain))

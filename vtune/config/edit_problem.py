@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 Path = tuple[str, ...]
 # As YAML, JSON and TOML have it.
 Plain = bool | int | float | str | list[int] | None
 # From here to there, this instead.
 Splice = tuple[int, int, str]
+# OmegaConf's and Hydra's, Jinja's, and Python's own.
+INTERPOLATION = re.compile(r"\$\{|\{\{|%\(")
 
 
 class CannotEdit(Exception):

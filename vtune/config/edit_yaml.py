@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from vtune.config.edit_problem import CannotEdit, Path, Plain, Splice, dotted, line_end_of
+from vtune.config.edit_problem import INTERPOLATION, CannotEdit, Path, Plain, Splice, dotted, line_end_of
 
 # Before a value: its anchor and its tag stay.
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
-# OmegaConf's and Hydra's, Jinja's, and Python's own.
-_INTERPOLATION = re.compile(r"\$\{|\{\{|%\(")
 # Words of YAML 1.1 for true and false, by pairs.
 _SWITCHES = {"true": "false", "yes": "no", "on": "off"}
 _BY_WORD = {word: pair for yes, no in _SWITCHES.items() for pair in [(no, yes)] for word in pair}
@@ -38,12 +36,12 @@ class _Node:
     items: list[_Node] = field(default_factory=list)
 
 
-def yaml_splices(text: str, changes: Mapping[Path, Plain]) -> list[Splice]:
+def yaml_splices(text: str, path: Path, value: Plain) -> list[Splice]:
     """The text is one YAML document; that was checked by whoever asks."""
     root = _tree(text)
     if root is None or root.kind != "mapping":
         raise CannotEdit("it holds no keys")
-    return [splice for path, value in changes.items() for splice in _splices(text, root, path, value)]
+    return list(_splices(text, root, path, value))
 
 
 def links_to(text: str, path: Path) -> str | None:
@@ -88,7 +86,7 @@ def _replaced(text: str, node: _Node, path: Path, value: Plain) -> Iterator[Spli
     name = dotted(path)
     if node.kind == "alias":
         raise CannotEdit(f"{name} is *{node.text}: its value stands elsewhere")
-    if _INTERPOLATION.search(text[node.start : node.end]):
+    if INTERPOLATION.search(text[node.start : node.end]):
         raise CannotEdit(f"{name} is {text[node.start : node.end]}: its value comes from elsewhere")
     if node.kind == "mapping":
         raise CannotEdit(f"{name} holds keys of its own")
@@ -106,11 +104,15 @@ def _replaced(text: str, node: _Node, path: Path, value: Plain) -> Iterator[Spli
 
 
 def _list_items(text: str, node: _Node, name: str, value: Plain) -> Iterator[Splice]:
+    texts = [text[one.start : one.end] for one in node.items]
+    if any(one.kind == "alias" or one.anchor is not None for one in node.items) or INTERPOLATION.search("".join(texts)):
+        raise CannotEdit(f"{name} has values that stand elsewhere")
     if isinstance(value, list) and len(value) == len(node.items):
-        for one, new in zip(node.items, value, strict=True):
-            if one.kind != "scalar" or one.anchor is not None or _INTERPOLATION.search(text[one.start : one.end]):
-                raise CannotEdit(f"{name} has values that stand elsewhere")
-            if text[one.start : one.end] != str(new):
+        if any(one.kind != "scalar" or one.line != one.last_line for one in node.items):
+            raise CannotEdit(f"{name} holds more than numbers")
+        for one, old, new in zip(node.items, texts, value, strict=True):
+            found: Any = yaml.safe_load(old)
+            if type(found) is not type(new) or found != new:
                 yield one.start, one.end, _in_the_manner_of(one, new)
         return
     if not node.flow or node.anchor is not None:
@@ -153,7 +155,19 @@ def _beside(text: str, parent: _Node, keys: Path, value: Plain) -> Splice:
     begins = first.start - first.column
     if text[begins : first.start].strip():
         raise CannotEdit(f"there is no line to put {keys[0]} after")
+    begins = _with_comments_above(text, begins)
     return begins, begins, lines + line_end_of(text)
+
+
+def _with_comments_above(text: str, begins: int) -> int:
+    """Where the comment begins that is right above a key; that on top of the file is the file's."""
+    at = begins
+    while at > 0:
+        above = text.rfind("\n", 0, at - 1) + 1
+        if not text[above:at].lstrip().startswith("#"):
+            return at
+        at = above
+    return begins
 
 
 def _below_nothing(text: str, node: _Node, keys: Path, value: Plain) -> Splice:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from vtune.config.edit_problem import CannotEdit, Plain
-from vtune.config.edit_toml import toml_text
+from vtune.config.rewrite_toml import rewritten_toml
 from vtune.domain.effects import ConfigValue
 from vtune.domain.experiment import Workload
 from vtune.errors import UsageError
@@ -147,7 +147,7 @@ def _section_pieces(root: yaml.MappingNode, text: str) -> list[tuple[int, int, s
 def _toml(source: Path | None, changes: Mapping[tuple[str, ...], Plain], wanted: Mapping[str, Any]) -> str | None:
     try:
         text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
-        text = toml_text(text, changes) if changes else text
+        text = rewritten_toml(text, changes) if changes else text
         return text if same_values(tomllib.loads(text), dict(wanted)) else None
     except OSError as error:
         raise UsageError(f"{source} cannot be read: {error.strerror}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vtune.config.edit import Changes, edited, rewritten
 from vtune.config.edit_problem import CannotEdit
+from vtune.config.write_edit import free_name
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
@@ -42,7 +43,8 @@ class ConfigEdit:
 
     @property
     def beside_path(self) -> Path:
-        return self.file.with_name(f"{self.file.stem}.tuned{self.file.suffix}")
+        """Beside the name that the user gave, be it a link."""
+        return free_name(self.file.with_name(f"{self.file.stem}.tuned{self.file.suffix}"), self.beside or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

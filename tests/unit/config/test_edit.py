@@ -8,11 +8,12 @@ import tomllib
 from typing import Any
 
 import pytest
+import tomlkit
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vtune.config.edit import edited
+from vtune.config.edit import edited, parsed
 from vtune.config.edit_problem import CannotEdit
 
 W = ("training", "workers")
@@ -66,6 +67,10 @@ IN_PLACE: list[tuple[str, str, dict[tuple[str, ...], Any], str]] = [
      "training:\n  workers: 1\n  a: 1\n  b: 2\n"),
     ("absent before nested parts only", "training:\n  opt:\n    lr: 1\n", {("training", "p"): 2},
      "training:\n  p: 2\n  opt:\n    lr: 1\n"),
+    ("absent before a nested part and its comment", "x: 1\ntraining:\n  # of Adam\n  opt:\n    lr: 1\n",
+     {("training", "p"): 2}, "x: 1\ntraining:\n  p: 2\n  # of Adam\n  opt:\n    lr: 1\n"),
+    ("absent at the top, below what the file begins with", "# @package _global_\ntraining:\n  x: 1\n", {("p",): 2},
+     "# @package _global_\np: 2\ntraining:\n  x: 1\n"),
     ("several at once", "a: 1\nb: {c: 2, d: 3} # x\ne: 'z'\n", {("a",): 10, ("b", "d"): 30, ("e",): "q"},
      "a: 10\nb: {c: 2, d: 30} # x\ne: 'q'\n"),
     ("a duplicate key elsewhere", "x: 1\nx: 2\ntraining: {workers: 1}\n", {W: 4},
@@ -73,6 +78,15 @@ IN_PLACE: list[tuple[str, str, dict[tuple[str, ...], Any], str]] = [
     ("a tag that stays", "training:\n  workers: !!int 1\n", {W: 4}, "training:\n  workers: !!int 4\n"),
     ("a text block around it", "note: |\n  workers: 1\n   # no comment\ntraining:\n  workers: 1\n", {W: 4},
      "note: |\n  workers: 1\n   # no comment\ntraining:\n  workers: 4\n"),
+    ("a flow list on several lines", "f: [32, # first\n    64] # f\n", {("f",): (16, 64)},
+     "f: [16, # first\n    64] # f\n"),
+    ("an item that is written otherwise stays", "f: [0x20, 64]\n", {("f",): (32, 96)}, "f: [0x20, 96]\n"),
+    ("a value that is written otherwise stays", "training:\n  workers: 0x4\n", {W: 4},
+     "training:\n  workers: 0x4\n"),
+    ("two absent keys with their parent", "x: 1\n", {("training", "a"): 1, ("training", "b"): 2},
+     "x: 1\ntraining:\n  a: 1\n  b: 2\n"),
+    ("a trailing comma in flow", "training: {workers: 1, # w\n  }\n", {("training", "p"): 2},
+     "training: {workers: 1, p: 2, # w\n  }\n"),
 ]  # fmt: skip
 OTHER_FORMATS: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("json", ".json", '{\n\t"training": {"workers":1 , "s": "a\\"b"}\n}\n', {W: 4},
@@ -98,6 +112,62 @@ OTHER_FORMATS: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("toml, absent", ".toml", "[training]\nworkers = 1 # w\n\n[other]\nx = 1\n", {("training", "p"): 4},
      "[training]\nworkers = 1 # w\np = 4\n\n[other]\nx = 1\n"),
     ("toml, no last newline", ".toml", "[training]\nworkers = 1", {W: 4}, "[training]\nworkers = 4"),
+    ("json, a list on lines", ".json", '{\n  "patch": [\n    96,\n    96\n  ]\n}\n', {("patch",): (48, 96)},
+     '{\n  "patch": [\n    48,\n    96\n  ]\n}\n'),
+    ("json, a list of another length", ".json", '{"patch": [96, 96], "x": [1]}', {("patch",): (48, 96, 96)},
+     '{"patch": [48, 96, 96], "x": [1]}'),
+    ("json, a number that is written otherwise", ".json", '{"a": 1e1, "b": 2}', {("a",): 10.0, ("b",): 3},
+     '{"a": 1e1, "b": 3}'),
+    ("json, absent, in nothing on lines", ".json", '{\r\n  "training": {\r\n  }\r\n}', {("training", "p"): 2},
+     '{\r\n  "training": {\r\n    "p": 2\r\n  }\r\n}'),
+    ("json, a byte order mark", ".json", '\ufeff{"training": {"workers": 1}}', {W: 4},
+     '\ufeff{"training": {"workers": 4}}'),
+    ("toml, single quotes", ".toml", "p = 'fp32' # p\n", {("p",): "bf16"}, "p = 'bf16' # p\n"),
+    ("toml, double quotes", ".toml", 'p = "fp32"\n', {("p",): "bf16"}, 'p = "bf16"\n'),
+    ("toml, three quotes", ".toml", 'p = """fp32"""\n', {("p",): "bf16"}, 'p = """bf16"""\n'),
+    ("toml, quotes that cannot hold it", ".toml", "p = 'fp32'\n", {("p",): "o'f"}, 'p = "o\'f"\n'),
+    ("toml, no string before", ".toml", "p = 1\n", {("p",): 'a"b\\'}, 'p = "a\\"b\\\\"\n'),
+    ("toml, a switch", ".toml", "p = false # p\n", {("p",): True}, "p = true # p\n"),
+    ("toml, a float", ".toml", "p=1_0.5\n", {("p",): 1e-05}, "p=1e-05\n"),
+    ("toml, a number that is written otherwise", ".toml", "a = 0x60\nb = [0x60, 1_000]\n",
+     {("a",): 96, ("b",): (96, 8)}, "a = 0x60\nb = [0x60, 8]\n"),
+    ("toml, a list with comments", ".toml", "patch = [\r\n  96, # z\r\n  96,\r\n  # x\r\n] # p\r\n",
+     {("patch",): (48, 96)}, "patch = [\r\n  48, # z\r\n  96,\r\n  # x\r\n] # p\r\n"),
+    ("toml, a list of another length", ".toml", "patch = [ 96, 96 ] # p\n", {("patch",): (48, 96, 96)},
+     "patch = [48, 96, 96] # p\n"),
+    ("toml, CRLF, absent", ".toml", "[training]\r\nworkers = 1\r\n\r\n# of others\r\n[other]\r\nx = 1\r\n",
+     {("training", "p"): 4},
+     "[training]\r\nworkers = 1\r\np = 4\r\n\r\n# of others\r\n[other]\r\nx = 1\r\n"),
+    ("toml, absent above the next table's comment", ".toml", "[training]\nworkers = 1\n# of others\n[other]\nx = 1\n",
+     {("training", "p"): 4}, "[training]\nworkers = 1\np = 4\n# of others\n[other]\nx = 1\n"),
+    ("toml, absent and no last newline", ".toml", "[training]\n  workers=1",
+     {("training", "p"): 4, ("training", "q"): 5}, "[training]\n  workers=1\n  p=4\n  q=5"),
+    ("toml, absent in an empty table", ".toml", "[training] # t\n[other]\n", {("training", "p"): True},
+     "[training] # t\np = true\n[other]\n"),
+    ("toml, absent at the top", ".toml", "# top\n\nx = 1\n\n# t\n[training]\n", {("p",): 4},
+     "# top\n\nx = 1\np = 4\n\n# t\n[training]\n"),
+    ("toml, absent at a top without keys", ".toml", "# top\n\n# t\n[training]\n", {("p",): 4},
+     "# top\n\np = 4\n# t\n[training]\n"),
+    ("toml, absent below dots", ".toml", "training.workers = 1\nx = 2\n", {("training", "p"): 4},
+     "training.workers = 1\ntraining.p = 4\nx = 2\n"),
+    ("toml, absent below a table and dots", ".toml", "[a]\nb . c.d = 1 # d\n\n[e]\n", {("a", "b", "c", "new key"): 4},
+     '[a]\nb . c.d = 1 # d\nb . c."new key" = 4\n\n[e]\n'),
+    ("toml, absent in a line", ".toml", "training = { workers = 1 } # t\n", {("training", "p"): 4},
+     "training = { workers = 1, p = 4 } # t\n"),
+    ("toml, absent in nothing", ".toml", "training = {} # t\n", {("training", "p"): 4}, "training = { p = 4 } # t\n"),
+    ("toml, absent where only parts have a table", ".toml", "x = 1\n\n# o\n[training.opt]\nlr = 1\n",
+     {("training", "p"): 4}, "x = 1\n\n[training]\np = 4\n\n# o\n[training.opt]\nlr = 1\n"),
+    ("toml, what looks like a table", ".toml",
+     'note = """\n[training]\nworkers = 1 # \\"""\n"""""\nq = \'\'\'\n[x]\'\'\'\'\n[ "training" ]\n\'workers\' = 1\n',
+     {W: 4},
+     'note = """\n[training]\nworkers = 1 # \\"""\n"""""\nq = \'\'\'\n[x]\'\'\'\'\n[ "training" ]\n\'workers\' = 4\n'),
+    ("toml, dates and lists of tables around it", ".toml",
+     "d = 2026-01-01 07:30:00 # d\n[[s]]\nworkers = 1\n[s.t]\nx = 1\n[[s]]\n[training]\nworkers = 1\n", {W: 4},
+     "d = 2026-01-01 07:30:00 # d\n[[s]]\nworkers = 1\n[s.t]\nx = 1\n[[s]]\n[training]\nworkers = 4\n"),
+    ("toml, a byte order mark and unicode", ".toml", '\ufeffs = "ü🙂" # größer\n[training]\nworkers = 1\n', {W: 4},
+     '\ufeffs = "ü🙂" # größer\n[training]\nworkers = 4\n'),
+    ("toml, interpolated by others", ".toml", "[training]\nworkers = 1\nval = '${training.workers}'\n", {W: 4},
+     "[training]\nworkers = 4\nval = '${training.workers}'\n"),
 ]  # fmt: skip
 REFUSED: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("shared by an alias", ".yaml", "training:\n  workers: &w 1\nval: *w\n", {W: 4}, r"shared: line 3 has it as \*w"),
@@ -118,6 +188,7 @@ REFUSED: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("a mapping", ".yaml", "training:\n  workers: {train: 1}\n", {W: 4}, "keys of its own"),
     ("a block list of another length", ".yaml", "f:\n  - 32\n", {("f",): (1, 2)}, "list of 1"),
     ("a list with a link in it", ".yaml", "a: &a 3\nf: [*a, 2]\n", {("f",): (1, 2)}, "stand elsewhere"),
+    ("below an empty text", ".yaml", "training: ''\n", {W: 4}, "holds no keys"),
     ("below a value", ".yaml", "training: 3\n", {W: 4}, "holds no keys"),
     ("a list at the top", ".yaml", "- 1\n", {W: 4}, "holds no keys"),
     ("tabs for indentation", ".yaml", "training:\n\tworkers: 1\n", {W: 4}, "cannot be read"),
@@ -129,6 +200,21 @@ REFUSED: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("toml, no null", ".toml", "[training]\nworkers = 1\n", {W: None}, "no null"),
     ("toml, no parent", ".toml", "x = 1\n", {W: 4}, "there is no training"),
     ("toml, below a value", ".toml", "training = 1\n", {W: 4}, "holds no keys"),
+    ("a commented flow list of another length", ".yaml", "f: [32, # first\n  64]\n", {("f",): (32,)}, "comment"),
+    ("a comment in an empty mapping", ".yaml", "training: {\n  # none yet\n  }\n", {W: 4}, "comment"),
+    ("an item that comes from elsewhere", ".yaml", "f: [32, '${y}']\n", {("f",): (32, 64, 96)}, "elsewhere"),
+    ("a linked item, another length", ".yaml", "a: &a 3\nf: [*a, 2]\n", {("f",): (1, 2, 3)}, "elsewhere"),
+    ("an absent key among carriage returns", ".yaml", "training:\r  workers: 1\r", {("training", "p"): 4}, "line ends"),
+    ("json, keys of its own", ".json", '{"training": {"workers": {"train": 1}}}', {W: 4}, "keys of its own"),
+    ("json, an interpolation", ".json", '{"training": {"workers": "${n}"}}', {W: 4}, "comes from elsewhere"),
+    ("json, no number", ".json", '{"training": {"workers": 1}}', {W: float("inf")}, "JSON has no"),
+    ("toml, a commented list of another length", ".toml", "f = [\n 96, # z\n 96,\n]\n", {("f",): (48,)}, "comment"),
+    ("toml, keys of its own", ".toml", "[training.workers]\ntrain = 1\n", {W: 4}, "keys of its own"),
+    ("toml, inline keys of its own", ".toml", "training.workers = {train = 1}\n", {W: 4}, "keys of its own"),
+    ("toml, a list of tables", ".toml", "[[training]]\nworkers = 1\n", {W: 4}, "list of tables"),
+    ("toml, several lines", ".toml", 'p = """\nfp32"""\n', {("p",): "bf16"}, "several lines"),
+    ("toml, an interpolation", ".toml", "[training]\nworkers = '${n}'\n", {W: 4}, "comes from elsewhere"),
+    ("toml, twice", ".toml", "[training]\nworkers = 1\nworkers = 2\n", {W: 4}, "cannot be read"),
 ]  # fmt: skip
 
 
@@ -158,21 +244,82 @@ def test_what_cannot_be_kept_whole_is_refused_with_the_reason(
 
 
 words = st.text("abcxyz_", min_size=1, max_size=5)
-scalars = st.one_of(
-    st.integers(-99, 9999), st.booleans(), st.none(), st.floats(0.001, 1e6), st.text(max_size=8), st.just("${x}")
-)
+strings = st.one_of(st.text(max_size=8), st.sampled_from(["${x}", "fp32", "no", "1", "it's", "a: b # c"]))
+scalars = st.one_of(st.integers(-99, 9999), st.booleans(), st.none(), st.floats(0.001, 1e6), strings)
 trees = st.recursive(
     st.one_of(scalars, st.lists(st.integers(0, 9), max_size=3)),
     lambda inner: st.dictionaries(words, inner, max_size=4),
     max_leaves=12,
 )
-new_values = st.one_of(st.integers(0, 512), st.booleans(), st.sampled_from(["bf16", "no", "1", "", "a: b # c"]))
+new_values = st.one_of(
+    st.integers(0, 512),
+    st.booleans(),
+    st.sampled_from(["bf16", "no", "1", "", "a: b # c"]),
+    st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple),
+)
+# A value that no tree has: where it stands in a text, the one that it stands for stood.
+MARK = 987654321
 
 
 def paths(tree: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     if not isinstance(tree, dict):
         return [above] if above else []
     return [(*above, "new_key"), *(path for key, value in tree.items() for path in paths(value, (*above, key)))]
+
+
+def value_at(tree: dict[str, Any], path: tuple[str, ...]) -> Any:
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def with_new(tree: Any, path: tuple[str, ...], value: Any) -> Any:
+    return value if not path else {**(tree or {}), path[0]: with_new((tree or {}).get(path[0]), path[1:], value)}
+
+
+def without_nulls(tree: Any) -> Any:
+    """As TOML has it."""
+    if isinstance(tree, dict):
+        return {key: without_nulls(value) for key, value in tree.items()}
+    return 0 if tree is None else tree
+
+
+def written(tree: dict[str, Any], form: str) -> str:
+    """As an author may have it, with a comment behind each line that can have one."""
+    if form == "json":
+        return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+    if form == "toml":
+        text = tomlkit.dumps(tree)
+        return re.sub(r"(?<=[^\n])\n", "  # kept\n", text) if '"""' not in text else text
+    text = yaml.safe_dump(tree, default_flow_style=form == "flow", allow_unicode=True, width=10**6, sort_keys=False)
+    if not has_long_strings(text):
+        text = text.replace("\n", "  # kept\n")
+        if form == "flow" and not any(", " in leaf for leaf in strings_of(tree)):
+            text = text.replace(", ", ",  # kept\n  ")
+    return text
+
+
+def strings_of(tree: Any) -> list[str]:
+    if isinstance(tree, dict):
+        return [one for value in tree.values() for one in strings_of(value)]
+    return [tree] if isinstance(tree, str) else []
+
+
+def has_long_strings(text: str) -> bool:
+    tokens = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
+    return any(token.start_mark.line != token.end_mark.line for token in tokens)
+
+
+def may_be_refused(tree: dict[str, Any], path: tuple[str, ...], value: Any, form: str, text: str) -> bool:
+    """What the page names; everything else is plain and has to be changed."""
+    if path[-1] == "new_key":
+        return False
+    old = value_at(tree, path)
+    if isinstance(old, str) and re.search(r"\$\{|\{\{|%\(", old):
+        return True
+    if isinstance(old, list) and old and not (isinstance(value, tuple) and len(old) == len(value)):
+        return form == "block" or (form == "flow" and len(old) > 1 and re.search(r"# kept\r?\n  ", text) is not None)
+    return form in ("block", "flow") and isinstance(old, str) and len((old + ".").splitlines()) > 1
 
 
 def shared(one: str, other: str) -> int:
@@ -183,40 +330,49 @@ def shared(one: str, other: str) -> int:
 @settings(max_examples=250, deadline=None)
 @given(
     tree=st.dictionaries(words, trees, min_size=1, max_size=5), data=st.data(), value=new_values,
-    form=st.sampled_from(["block", "flow", "json"]), crlf=st.booleans(), ended=st.booleans(),
+    form=st.sampled_from(["block", "flow", "json", "toml"]), crlf=st.booleans(), ended=st.booleans(),
 )  # fmt: skip
-@example(tree={"a": {"b": 1}}, data=None, value=2, form="block", crlf=True, ended=False)
-def test_any_config_is_changed_as_asked_or_refused(
+@example(tree={"a": {"b": 1}}, data=("a", "b"), value=2, form="block", crlf=True, ended=False)
+@example(tree={"a": {"b": [1, 2]}, "c": {"d": 1}}, data=("a", "b"), value=(1, 3), form="toml", crlf=True, ended=False)
+@example(tree={"a": {"b": [1, 2]}, "c": {"d": 1}}, data=("a", "b"), value=(1,), form="flow", crlf=True, ended=False)
+@example(tree={"a": {"c": 1}, "d": {"e": 1}}, data=("a", "new_key"), value=3, form="toml", crlf=True, ended=False)
+def test_any_config_is_changed_as_asked_and_nowhere_else(
     tree: dict[str, Any], data: Any, value: Any, form: str, crlf: bool, ended: bool
 ) -> None:
-    """And what is changed differs by one stretch of one line, or by one line that is new."""
-    path = data.draw(st.sampled_from(paths(tree))) if data is not None else ("a", "b")
-    if form == "json":
-        text = json.dumps(tree, indent=2, ensure_ascii=False)
-    else:
-        text = yaml.safe_dump(tree, default_flow_style=form == "flow", allow_unicode=True, width=10**6, sort_keys=False)
-        text = text.replace("\n", "  # kept\n") if "|" not in text and ">" not in text and form == "block" else text
-    text = text.replace("\n", "\r\n") if crlf else text
-    text = text if ended else text.rstrip("\r\n")
-    suffix = ".json" if form == "json" else ".yaml"
-    read = json.loads if form == "json" else yaml.safe_load
-    before = text.encode("utf-8", "surrogatepass")
+    """Or, if it is none of the plain ones, refused."""
+    tree = without_nulls(tree) if form == "toml" else tree
+    path = data if isinstance(data, tuple) else data.draw(st.sampled_from(paths(tree)))
+
+    def file_of(config: dict[str, Any]) -> str:
+        text = written(config, form)
+        text = re.sub("\r?\n", "\r\n", text) if crlf else text
+        return text if ended else text.rstrip("\r\n")
+
+    text = file_of(tree)
+    suffix = {"json": ".json", "toml": ".toml"}.get(form, ".yaml")
+    plain = list(value) if isinstance(value, tuple) else value
     try:
-        found = edited(before, suffix, {path: value}).decode()
-    except CannotEdit:
+        found = edited(text.encode("utf-8", "surrogatepass"), suffix, {path: value}).decode()
+    except CannotEdit as why:
+        assert may_be_refused(tree, path, value, form, text), (text, path, value, why)
         return
-    wanted = read(text)
-    below = wanted
-    for key in path[:-1]:
-        below = below[key] if below.get(key) is not None else below.setdefault(key, {})
-    below[path[-1]] = value
-    assert read(found) == wanted
-    start = shared(text, found)
-    end = shared(text[start:][::-1], found[start:][::-1])
-    gone, new = text[start : len(text) - end], found[start : len(found) - end]
-    # But for a list on several lines, whose place one value takes.
-    assert "[" in text or ("\n" not in gone and new.count("\n") <= 2)
-    assert len(re.findall("# kept", found)) == len(re.findall("# kept", text))
+    assert parsed(found, suffix) == with_new(parsed(text, suffix), path, plain)
+    assert found.count("# kept") == text.count("# kept")
+    begin = shared(text, found)
+    end = shared(text[begin:][::-1], found[begin:][::-1])
+    gone, new = text[begin : len(text) - end], found[begin : len(found) - end]
+    if path[-1] == "new_key":
+        assert gone.strip() == "" and "new_key" in new and new.count("\n") <= (3 if form == "toml" else 1)
+        assert new.count("\n") == new.count("\r\n") or "\r\n" not in text
+        return
+    old = value_at(tree, path)
+    if isinstance(old, list) and isinstance(plain, list) and len(old) == len(plain):
+        assert re.sub(r"\d+", "0", found) == re.sub(r"\d+", "0", text)
+    # Where the value stood is told by the same config with the mark in its place.
+    before, _, after = file_of(with_new(tree, path, MARK)).partition(str(MARK))
+    in_its_place = text.startswith(before) and text.endswith(after)
+    assert in_its_place or isinstance(old, list)
+    assert not in_its_place or (found.startswith(before) and found.endswith(after))
 
 
 def test_toml_reads_back(tmp_path: Any) -> None:
