@@ -15,7 +15,7 @@ from vtune.config.edit_problem import CannotEdit, Path, Plain, Splice, dotted
 from vtune.config.edit_toml import toml_splices
 from vtune.config.edit_yaml import links_to, yaml_splices
 from vtune.config.rewrite_toml import rewritten_toml
-from vtune.config.trial_config import dump_yaml
+from vtune.config.trial_config import dump_yaml, same_values
 from vtune.domain.effects import ConfigValue
 
 Changes = Mapping[tuple[str, ...], ConfigValue]
@@ -78,6 +78,9 @@ def parsed(text: str, suffix: str) -> Any:
                 return tomllib.loads(text.removeprefix("\ufeff"))
             case _:
                 return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
+        raise CannotEdit(f"it cannot be read: {where}{error.problem or error.context}") from error
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise CannotEdit(f"it cannot be read: {str(error).splitlines()[0]}") from error
 
@@ -128,15 +131,8 @@ def _spliced(text: str, splices: Sequence[Splice], name: str) -> str:
 
 
 def _same(one: object, other: object) -> bool:
-    """In value and type; keys may stand in another order, for new ones are put beside their siblings."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        typed = ({(type(key), key) for key in keys} for keys in (one, other))
-        return len({frozenset(keys) for keys in typed}) == 1 and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one == other or (one != one and other != other)
+    """Keys may stand in another order, for new ones are put beside their siblings."""
+    return same_values(one, other, in_order=False)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

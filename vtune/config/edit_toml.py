@@ -116,7 +116,7 @@ def _below_header(text: str, tree: TomlTree, section: Section, line: str) -> Spl
         indent = text[text.rfind("\n", 0, section.start) + 1 : section.start].removeprefix("\ufeff")
         return _after_line(text, section.header_end, indent + line)
     if len(tree.sections) > 1:
-        at = _with_comments_above(text, tree.sections[1].start)
+        at = _with_comments_above(text, tree, tree.sections[1])
         return at, at, line + line_end_of(text)
     # Nothing but comments.
     between = "" if not text.strip("\ufeff") or text.endswith("\n") else line_end_of(text)
@@ -129,17 +129,19 @@ def _with_a_header(text: str, tree: TomlTree, path: Path, line: str) -> Splice:
     first = next((one for one in tree.sections if one.path[: len(above)] == above), None)
     if first is None:
         raise CannotEdit(f"there is no line to put {dotted(path)} after")
-    at, ends = _with_comments_above(text, first.start), line_end_of(text)
+    at, ends = _with_comments_above(text, tree, first), line_end_of(text)
     return at, at, f"[{'.'.join(map(_key, above))}]{ends}{line}{ends}{ends}"
 
 
-def _with_comments_above(text: str, start: int) -> int:
+def _with_comments_above(text: str, tree: TomlTree, section: Section) -> int:
     """Where the comment begins that stands right above a header."""
-    first = 1 if text.startswith("\ufeff") else 0
-    at = max(text.rfind("\n", 0, start) + 1, first)
-    while at > first:
-        above = max(text.rfind("\n", 0, at - 1) + 1, first)
-        if not text[above:at].lstrip().startswith("#"):
+    before = tree.sections[tree.sections.index(section) - 1]
+    # The last line of a text of several lines may look like a comment.
+    floor = before.statements[-1].value.end if before.statements else before.header_end
+    at = max(text.rfind("\n", 0, section.start) + 1, floor)
+    while at > floor:
+        above = text.rfind("\n", 0, at - 1) + 1
+        if above < floor or not text[above:at].lstrip().startswith("#"):
             break
         at = above
     return at

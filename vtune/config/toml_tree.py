@@ -32,7 +32,7 @@ class Statement:
     value: Node
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Section:
     """What stands below one header; the first has none."""
 

@@ -60,7 +60,7 @@ def dump_yaml(data: Mapping[str, Any]) -> str | None:
     return None
 
 
-def same_values(one: object, other: object) -> bool:
+def same_values(one: object, other: object, *, in_order: bool = True) -> bool:
     """Equal in value and type, and in the order of keys; NaN equals itself. Shared parts are compared once."""
     compared: set[tuple[int, int]] = set()
 
@@ -72,7 +72,9 @@ def same_values(one: object, other: object) -> bool:
                 return True
             compared.add((id(a), id(b)))
         if isinstance(a, dict) and isinstance(b, dict):
-            return [_typed(key) for key in a] == [_typed(key) for key in b] and all(same(a[key], b[key]) for key in a)
+            keys = [[_typed(key) for key in part] for part in (a, b)]
+            same_keys = keys[0] == keys[1] if in_order else set(keys[0]) == set(keys[1])
+            return same_keys and all(same(a[key], b[key]) for key in a)
         if isinstance(a, list) and isinstance(b, list):
             return len(a) == len(b) and all(map(same, a, b))
         return a == b or (a != a and b != b)
@@ -148,7 +150,8 @@ def _toml(source: Path | None, changes: Mapping[tuple[str, ...], Plain], wanted:
     try:
         text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
         text = rewritten_toml(text, changes) if changes else text
-        return text if same_values(tomllib.loads(text), dict(wanted)) else None
+        # A new key stands above the tables below its own, and TOML's keys have no order.
+        return text if same_values(tomllib.loads(text), dict(wanted), in_order=False) else None
     except OSError as error:
         raise UsageError(f"{source} cannot be read: {error.strerror}") from error
     except CannotEdit as error:

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vtune.config.edit import edited, parsed
+from vtune.config.edit import edited, parsed, rewritten
 from vtune.config.edit_problem import CannotEdit
 
 W = ("training", "workers")
@@ -157,6 +157,8 @@ OTHER_FORMATS: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("toml, absent in nothing", ".toml", "training = {} # t\n", {("training", "p"): 4}, "training = { p = 4 } # t\n"),
     ("toml, absent where only parts have a table", ".toml", "x = 1\n\n# o\n[training.opt]\nlr = 1\n",
      {("training", "p"): 4}, "x = 1\n\n[training]\np = 4\n\n# o\n[training.opt]\nlr = 1\n"),
+    ("toml, what looks like a comment", ".toml", "s = \'\'\'\n# s\'\'\'\n[training.opt]\n", {("training", "p"): 4},
+     "s = \'\'\'\n# s\'\'\'\n[training]\np = 4\n\n[training.opt]\n"),
     ("toml, what looks like a table", ".toml",
      'note = """\n[training]\nworkers = 1 # \\"""\n"""""\nq = \'\'\'\n[x]\'\'\'\'\n[ "training" ]\n\'workers\' = 1\n',
      {W: 4},
@@ -191,7 +193,7 @@ REFUSED: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("below an empty text", ".yaml", "training: ''\n", {W: 4}, "holds no keys"),
     ("below a value", ".yaml", "training: 3\n", {W: 4}, "holds no keys"),
     ("a list at the top", ".yaml", "- 1\n", {W: 4}, "holds no keys"),
-    ("tabs for indentation", ".yaml", "training:\n\tworkers: 1\n", {W: 4}, "cannot be read"),
+    ("tabs for indentation", ".yaml", "training:\n\tworkers: 1\n", {W: 4}, "cannot be read: line 2: found character"),
     ("latin-1", ".yaml", "training: {workers: 1} # \udcfc\n", {W: 4}, "UTF-8"),
     ("json, twice", ".json", '{"training": {"workers": 1}, "training": {"workers": 2}}', {W: 4}, "twice"),
     ("json, comments", ".json", '{"training": {"workers": 1}} // x', {W: 4}, "cannot be read"),
@@ -241,6 +243,18 @@ def test_what_cannot_be_kept_whole_is_refused_with_the_reason(
         raw = before.replace("\udcfc", "ü").encode("latin-1")
     with pytest.raises(CannotEdit, match=why):
         edited(raw, suffix, changes)
+
+
+BESIDE = ("a commented flow list of another length", "toml, a commented list of another length", "shared by an alias")
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case[0] in BESIDE], ids=lambda case: case[0])
+def test_what_is_refused_can_be_had_as_a_text_of_its_own(case: Any) -> None:
+    _, suffix, before, changes, _ = case
+    found = rewritten(before.encode(), suffix, changes)
+    ((path, value),) = changes.items()
+    plain = list(value) if isinstance(value, tuple) else value
+    assert found is not None and parsed(found, suffix) == with_new(parsed(before, suffix), path, plain)
 
 
 words = st.text("abcxyz_", min_size=1, max_size=5)

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtune.config.experiment_file import write_experiment
+from vtune.config.launch_config import write_launch_config
 from vtune.config.load import experiment_from_command, load_experiment
 from vtune.config.trial_config import same_values, write_trial_config
 from vtune.domain.experiment import Experiment, Workload
@@ -93,6 +94,17 @@ def test_json_stays_json(load: Load, here: Path) -> None:
     written = json.loads(copy(load(HEAD + "  config: u.json\n"), here / "c.json", {("d", "workers"): 3}))
     assert (written["lr"], written["d"], written["s"]) == (0.001, {"workers": 3}, "ü")
     assert math.isnan(written["x"])
+
+
+@pytest.mark.parametrize("text", ["[t]\nx = 1\n[t.opt]\nlr = 1\n", "[t.opt]\nlr = 1\n[u]\nx = 1\n"])
+def test_a_new_key_of_toml_is_set_above_the_tables_below_its_own(load: Load, here: Path, text: str) -> None:
+    (here / "u.toml").write_text(text)
+    workload = load(HEAD + "  config: u.toml\n").workload
+    wanted = tomllib.loads(text)
+    wanted["t"]["workers"] = 4
+    for write in (write_trial_config, write_launch_config):
+        write(workload, {("t", "workers"): 4}, here / "c.toml")
+        assert tomllib.loads((here / "c.toml").read_text()) == wanted
 
 
 def test_toml_stays_toml(load: Load, here: Path) -> None:

@@ -102,6 +102,30 @@ def test_what_cannot_be_changed_in_place_goes_into_a_file_beside(
     assert "workers: 4" in beside and "workers: 1" in beside
 
 
+def test_a_file_of_that_name_is_not_written_over(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(CONFIG.replace("workers: 1 ", "workers: &w 1 ") + "validation:\n  workers: *w\n")
+    (config.parent / "mine.tuned.yaml").write_text("somebody's\n")
+    assert run(["apply", "--config", "mine.yaml"]) == 0
+    assert "into mine.tuned.1.yaml" in out_of(capsys)[0]
+    for _ in range(2):
+        assert run(["apply", "--config", "mine.yaml", "--write"]) == 2
+    assert (config.parent / "mine.tuned.yaml").read_text() == "somebody's\n"
+    assert sorted(one.name for one in config.parent.glob("*tuned*")) == ["mine.tuned.1.yaml", "mine.tuned.yaml"]
+
+
+def test_a_full_disk_is_told_and_leaves_all_as_it_was(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(["apply", "--config", "mine.yaml", "--write", "--json"]) == 3
+    told = json.loads(out_of(capsys)[0])
+    assert told["error"].endswith("mine.yaml cannot be written: No space left on device")
+    assert config.read_text() == CONFIG and [one.name for one in config.parent.glob("*mine*")] == ["mine.yaml"]
+
+
 def test_another_trial_than_the_winner(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["apply", "--config", "mine.yaml", "--trial", "3"]) == 0
     assert "+  workers: 0 " in out_of(capsys)[0]
