@@ -122,7 +122,7 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
     elif edit is not None and not edit.diff:
         yield f"# {near(edit.file)} says so already"
     elif edit is not None:
-        yield from (harmless(line) for line in edit.diff.splitlines())
+        yield from map(_as_it_is, edit.diff.removesuffix("\n").split("\n"))
     if found.command is not None:
         yield from ("# the command", harmless(shlex.join(found.command)))
     for name, value in found.env.items():
@@ -135,6 +135,14 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
             yield from (f" {harmless(one.before)}", f"+    {one.option}={one.value},")
     for name, value in found.unknown.items():
         yield f"# where the training sets it: {harmless(name)}={setting_word(value)}"
+
+
+def _as_it_is(line: str) -> str:
+    """For `patch`, which wants tabs, line ends and the whole of a long line."""
+    from vtune.reporting.inert import harmless
+
+    body, end = (line[:-1], "\r") if line.endswith("\r") else (line, "")
+    return "\t".join(harmless(part, limit=len(line)) for part in body.split("\t")) + end
 
 
 def _done(edit: ConfigEdit | None, written: dict[str, Any] | None, *, write: bool) -> Iterator[str]:

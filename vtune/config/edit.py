@@ -41,7 +41,7 @@ def _with_value(text: str, suffix: str, config: Any, path: Path, value: Plain) -
     except RecursionError as error:
         raise CannotEdit("its parts are too deep in each other") from error
     wanted = with_value(config, path, value)
-    found = _spliced(text, splices, dotted(path))
+    found = _spliced(text, splices, dotted(path), comments=suffix != ".json")
     # The last word: whatever a splice did not foresee shows here.
     with contextlib.suppress(CannotEdit):
         read = parsed(found, suffix)
@@ -109,7 +109,7 @@ def _decoded(raw: bytes) -> str:
         raise CannotEdit(f"it is not a text in UTF-8 (byte 0x{raw[error.start]:02x})") from error
 
 
-def _spliced(text: str, splices: Sequence[Splice], name: str) -> str:
+def _spliced(text: str, splices: Sequence[Splice], name: str, *, comments: bool) -> str:
     """All that is outside of the splices stays; here is seen to it that nothing but a value, or room for a new key,
     is inside of them."""
     parts, at = [], 0
@@ -118,7 +118,7 @@ def _spliced(text: str, splices: Sequence[Splice], name: str) -> str:
         if start < at or gone != gone.strip():
             raise CannotEdit(f"{name} cannot be changed without changing something else")
         # On one line no comment can be within a value.
-        if "#" in gone and "\n" in gone:
+        if comments and "#" in gone and "\n" in gone:
             raise CannotEdit(f"{name} has a comment within")
         if "\r" in text and "\n" in new and "\n" not in text:
             raise CannotEdit("its line ends are carriage returns")

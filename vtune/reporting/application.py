@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,8 @@ class ConfigEdit:
         """As `diff -u` has it; empty where nothing changes."""
         if self.after is None:
             return ""
-        old, new = (part.decode().splitlines(keepends=True) for part in (self.before, self.after))
+        # As patch counts lines: Python knows more of their ends.
+        old, new = (re.findall(r"[^\n]*\n|[^\n]+", part.decode()) for part in (self.before, self.after))
         lines = difflib.unified_diff(old, new, str(self.file), str(self.file), n=2)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

@@ -116,6 +116,7 @@ OTHER_FORMATS: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
      '{\n  "patch": [\n    48,\n    96\n  ]\n}\n'),
     ("json, a list of another length", ".json", '{"patch": [96, 96], "x": [1]}', {("patch",): (48, 96, 96)},
      '{"patch": [48, 96, 96], "x": [1]}'),
+    ("json, what is no comment", ".json", '{"f": [\n"#1",\n"#2"]}', {("f",): (1,)}, '{"f": [1]}'),
     ("json, a number that is written otherwise", ".json", '{"a": 1e1, "b": 2}', {("a",): 10.0, ("b",): 3},
      '{"a": 1e1, "b": 3}'),
     ("json, absent, in nothing on lines", ".json", '{\r\n  "training": {\r\n  }\r\n}', {("training", "p"): 2},

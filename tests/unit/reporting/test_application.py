@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,24 @@ def test_it_shows_a_diff_and_changes_nothing(config: Path, capsys: pytest.Captur
     assert "+  workers: 4   # one is enough?\n+  train_batch_size: 2\n" in out
     assert "the effective batch is 2 instead of 1" in out and "vtune apply --write" in err
     assert config.read_text() == CONFIG and sorted(p.name for p in config.parent.glob("mine*")) == ["mine.yaml"]
+
+
+def test_the_diff_has_the_lines_that_a_patch_has_and_can_be_applied(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], config: Path
+) -> None:
+    if shutil.which("patch") is None:
+        pytest.skip("no patch here")
+    long = f"  x: [{', '.join(['1234'] * 200)}]"
+    text = "odd: 'a\u2028b'\n" + CONFIG.replace("# one", "#\tone") + long
+    raw = text.replace("\n", "\r\n").encode()
+    config.write_bytes(raw)
+    assert run(["apply", "--config", "mine.yaml"]) == 0
+    diff = capfd.readouterr().out
+    subprocess.run(["patch", "--binary", "-s", "mine.yaml"], input=diff.encode(), cwd=tmp_path, check=True)
+    patched = config.read_bytes()
+    config.write_bytes(raw)
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    assert config.read_bytes() == patched != raw
 
 
 def test_written_it_keeps_all_other_bytes_the_mode_and_a_backup(
