@@ -29,6 +29,18 @@ def probe_command(report: StudyReport, settings: Mapping[str, Scalar]) -> str:
     return shlex.join(words)
 
 
+def winner_command(report: StudyReport, verb: str) -> str:
+    """`vtune launch` or `vtune apply` of what was chosen. Through the study, which remembers also the limits that were
+    typed; a what-if's are in no study."""
+    words = ["vtune", verb, "--study", report.study]
+    results = report.folder.parent
+    words += [] if results == Path("results") else ["--results", near(results)]
+    if report.what_if is not None:
+        for option, limit in (("--ram-limit", report.limits.ram), ("--vram-limit", report.limits.vram)):
+            words += [option, limit.text] if limit is not None else []
+    return shlex.join(words)
+
+
 def race_command(report: StudyReport, one: int, other: int) -> str:
     """What launches the settings of two of its trials in turns, until it is clear which is faster."""
     words = ["vtune", "compare", f"{report.study}:{one}", f"{report.study}:{other}", "--race"]

@@ -10,7 +10,8 @@ from vtune.analysis.fit import relaxed
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
-from vtune.reporting.commands import probe_command, race_command
+from vtune.reporting.adopt import settings_to_adopt
+from vtune.reporting.commands import is_setting, probe_command, race_command, winner_command
 from vtune.reporting.study_report import StudyReport
 
 # Trials that are named one by one; the table has them all.
@@ -27,6 +28,7 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
         once = [record for record in (baseline, best) if record.trial in choice.unconfirmed]
         what = "both" if len(once) == 2 else f"trial {once[0].trial}"
         lines.append(f"measure {what} once more to be sure: {' ; '.join(_again(report, record) for record in once)}")
+    lines += _to_its_end(report, best, baseline)
     short = [lost.trial for lost in choice.lost if lost.reason == "too_short"]
     if short or choice.provisional:
         trials = sorted({*choice.provisional, *short})
@@ -52,6 +54,15 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
         options = " ".join(relaxed(excess) for excess in choice.over[trial])
         lines.append(f"if the machine allows it, {options} lets trial {trial} in")
     return lines
+
+
+def _to_its_end(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> Iterator[str]:
+    """Where the winner goes. Without the training's files there is nothing that it could go into."""
+    turned = settings_to_adopt(report) if best.trial != baseline.trial else {}
+    if report.experiment is None or not any(is_setting(*one, report.experiment) for one in turned.items()):
+        return
+    yield f"{winner_command(report, 'apply')} shows what that changes in your own files"
+    yield f"{winner_command(report, 'launch')} runs the whole training with it, guarded"
 
 
 def looks_faster(trial: int, best: TrialRecord, choice: Choice) -> bool:

@@ -114,8 +114,9 @@ class _Trials:
         yield self._table(columns, options.max_width)
         if gone:
             yield Text(f"{', '.join(gone)}: in {self._whole}", style="dim")
-        if len(records) < len(report.records):
-            yield Text(f"{len(report.records) - len(records)} more trials are in {self._whole}", style="dim")
+        if (more := len(report.records) - len(records)) > 0:
+            told = "1 more trial is" if more == 1 else f"{more} more trials are"
+            yield Text(f"{told} in {self._whole}", style="dim")
         for words in _legend(report, records):
             yield Text(words, style="dim")
 

@@ -11,9 +11,11 @@ from vtune.config.experiment_file import write_experiment
 from vtune.config.load import experiment_from_command, load_experiment
 from vtune.domain.experiment import Limit, Limits, Price
 from vtune.journal.fingerprint import fingerprint_of
+from vtune.journal.paths import StudyPaths
 from vtune.reporting.adopt import how_to_adopt
 from vtune.reporting.report_json import report_to_json
 from vtune.reporting.study_report import read_study_report
+from vtune.reporting.summary import summarize
 
 CONFIG = """\
 vtune:
@@ -161,3 +163,25 @@ def test_a_long_word_of_a_knob_of_the_users_own_is_pasted_whole(tmp_path: Path) 
     assert adoption is not None and shlex.split(adoption.command)[-1] == f"aug={word}"
     (place,) = adoption.places
     assert yaml.safe_load("\n".join(place)) == {"aug_config": word}
+
+
+def test_a_winner_leads_on_to_apply_and_launch_by_commands_that_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    paths = a_study(Path("results"), a_trial(1, 10.0, batch=1), FASTER)
+    first, then, *_ = summarize(read_study_report(paths)).next
+    assert first.startswith("vtune apply --study demo shows") and then.startswith("vtune launch --study demo runs")
+    # A what-if stands in no study, and another folder has to be named.
+    paths.experiment.write_text(CONFIG.replace("  limits: {ram: 24GiB}\n", ""))
+    monkeypatch.chdir(paths.root)
+    what_if = Limits(ram=Limit(bytes=2**40, text="1TiB"))
+    elsewhere = StudyPaths(tmp_path / "results" / "demo")
+    first, then, *_ = summarize(read_study_report(elsewhere, limits=what_if)).next
+    where = f"--study demo --results {tmp_path / 'results'} --ram-limit 1TiB"
+    assert first.startswith(f"vtune apply {where} shows") and then.startswith(f"vtune launch {where} runs")
+
+
+def test_where_the_baseline_stays_nothing_is_applied_or_launched(tmp_path: Path) -> None:
+    report = read_study_report(a_study(tmp_path, a_trial(1, 10.0), a_trial(2, 9.0, asked={"workers": 4})))
+    assert not [line for line in summarize(report).next if "vtune apply" in line or "vtune launch" in line]

@@ -93,6 +93,7 @@ def test_of_many_trials_those_that_matter_are_shown() -> None:
     others = [a_trial(n, 10 + n / 100, asked={"workers": n}) for n in range(5, 102)]
     text = shown(BASELINE, *others, FASTER)
     assert " best " in text and "baseline" in text and "87 more trials are in report.md" in text
+    assert "1 more trial is in report.md" in shown(BASELINE, *others[:11], FASTER)
 
 
 def test_nothing_yet_and_failures_only_are_whole_reports() -> None:
