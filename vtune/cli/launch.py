@@ -60,7 +60,8 @@ def launch(
     from vtune.cli.launch_detached import launch_detached
     from vtune.cli.launch_lines import LaunchLines
     from vtune.config.command_line import CommandLine
-    from vtune.reporting.launch_words import ended_lines, launch_to_json, plan_lines, plan_to_json
+    from vtune.launcher.plan import config_lines
+    from vtune.reporting.launch_words import dry_lines, ended_lines, launch_to_json, plan_lines, plan_to_json
 
     typed = CommandLine(study=study, sets=tuple(set_ or ()), vram_limit=vram_limit, ram_limit=ram_limit)
     stderr = console(stderr=True, quiet=quiet)
@@ -70,15 +71,18 @@ def launch(
     )  # fmt: skip
     check = api.check_launch(planned, force=force)
     if dry_run:
+        changed = config_lines(planned)
         if json:
-            exits.print_json(plan_to_json(planned.spec, planned.notes, check.refusal))
+            exits.print_json(plan_to_json(planned.spec, planned.notes, changed, check.refusal))
         else:
-            print("\n".join(plan_lines(planned.spec, planned.notes)))
+            print("\n".join(dry_lines(planned.spec, planned.notes, changed)))
         for note in (*notes, *check.notes):
             stderr.print(note, markup=False, soft_wrap=True)
-        if check.refusal is not None:
-            stderr.print(f"would be refused: {check.refusal.message}", markup=False, soft_wrap=True)
-        return
+        if check.refusal is None:
+            return
+        if json:
+            raise typer.Exit(check.refusal.exit_code)
+        raise check.refusal
     if check.refusal is not None:
         raise check.refusal
     for note in (*notes, *check.notes, *plan_lines(planned.spec, planned.notes)):

@@ -54,6 +54,13 @@ def config_of(
     return trial_config_path(experiment.workload, _effects(experiment, settings, train_loader, keys), folder)
 
 
+def config_changes(
+    experiment: Experiment, settings: Mapping[str, Scalar], train_loader: str | None, keys: Keys
+) -> Keys:
+    """What is written into the training's config."""
+    return changes_of(_effects(experiment, settings, train_loader, keys)).config
+
+
 def write_config(experiment: Experiment, spec: TrialSpec, folder: TrialPaths) -> None:
     target = trial_config_path(experiment.workload, spec.effects, folder.root)
     if target is not None:

@@ -12,15 +12,16 @@ from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.domain.launch import LaunchSpec, Promise
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
-from vtune.execution.launch_prepare import config_of, launch_spec
+from vtune.execution.launch_prepare import config_changes, config_of, launch_spec
 from vtune.execution.scout import known_loader
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.keys import path_of
 from vtune.knobs.plan import batch_factor, needs_scout
 from vtune.reporting.adopt import another_training
+from vtune.reporting.application import config_edit
 from vtune.reporting.by_way import by_way
-from vtune.reporting.commands import is_setting
+from vtune.reporting.commands import is_setting, near
 from vtune.reporting.loader_lines import python_lines
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
@@ -126,6 +127,20 @@ def plan_launch(
         ),
         notes=(*(another_training(record, baseline) if note is None else note), *_beside(record, extra or {})),
     )
+
+
+def config_lines(planned: PlannedLaunch) -> str | None:
+    """What its config is changed in, as `vtune apply` shows it, and empty where it is not. None where the run gets no
+    config of its own."""
+    file = planned.experiment.workload.config_path
+    if planned.spec.config is None or file is None:
+        return None
+    changes = config_changes(planned.experiment, planned.settings, planned.train_loader, planned.keys)
+    edit = config_edit(file, changes)
+    if edit.refused is None:
+        return edit.diff
+    values = [f"{'.'.join(path)}: {list(v) if isinstance(v, tuple) else v}" for path, v in changes.items()]
+    return "\n".join([f"# {near(file)} is copied without its comments: {edit.refused}", *values]) + "\n"
 
 
 def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> Promise:

@@ -81,7 +81,7 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
         study=report.study,
         trial=record,
         settings=turned,
-        config=_config_edit(file, found.keys) if file is not None and found.keys else None,
+        config=config_edit(file, found.keys) if file is not None and found.keys else None,
         command=_command(experiment, found.flagged) if experiment is not None and found.flags else None,
         env=found.env,
         python=tuple(python_lines(found.options, report.loader_at)),
@@ -97,7 +97,8 @@ def _trial(report: StudyReport, number: int) -> TrialRecord:
     return found
 
 
-def _config_edit(file: Path, keys: Changes) -> ConfigEdit:
+def config_edit(file: Path, keys: Changes) -> ConfigEdit:
+    """The file with these values. Writes nothing."""
     try:
         before = file.read_bytes()
     except OSError as error:

@@ -18,6 +18,24 @@ STEP_DOWN_KEYS = ("from", "to", "trial", "why", "resumed_from_step")
 
 
 def plan_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
+    yield from _head_lines(spec, notes)
+    if spec.config is not None:
+        yield f"resolved config: {near(Path(spec.config))}"
+    yield from _hook_lines(spec)
+
+
+def dry_lines(spec: LaunchSpec, notes: tuple[str, ...], config: str | None) -> Iterator[str]:
+    """`config`: what is changed in it. There is no such file yet, so its lines have to be told."""
+    yield from _head_lines(spec, notes)
+    if spec.config is not None:
+        changed = ", changed so:" if config else ""
+        yield f"resolved config, written when it is launched: {near(Path(spec.config))}"
+        yield f"it is your config without a vtune section{changed}"
+        yield from (f"  {harmless(line)}" for line in (config or "").splitlines())
+    yield from _hook_lines(spec)
+
+
+def _head_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
     promise = spec.promise
     yield (
         f"launch {spec.launch} of {spec.study}: the settings of trial {promise.trial}, "
@@ -29,14 +47,20 @@ def plan_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
         yield harmless(note)
     env = [f"{name}={value}" for name, value in spec.env.items()]
     yield f"command, in {near(Path(spec.cwd)) or '.'}: {harmless(shlex.join([*env, *spec.command]))}"
-    if spec.config is not None:
-        yield f"resolved config: {near(Path(spec.config))}"
+
+
+def _hook_lines(spec: LaunchSpec) -> Iterator[str]:
     for line in spec.by_hook:
         yield f"set by vtune's hook, as this line would: {harmless(line)}"
 
 
-def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], refusal: VtuneError | None) -> dict[str, Any]:
+def plan_to_json(
+    spec: LaunchSpec, notes: tuple[str, ...], config: str | None, refusal: VtuneError | None
+) -> dict[str, Any]:
+    """A dry run that would be refused is an error with its plan beside it: the same code as the launch would have."""
+    error = {} if refusal is None else {"error": refusal.message, "hint": refusal.hint}
     return {
+        **error,
         "study": spec.study,
         "launch": spec.launch,
         "trial": spec.promise.trial,
@@ -45,11 +69,13 @@ def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], refusal: VtuneError |
         "cwd": spec.cwd,
         "env": dict(spec.env),
         "config": spec.config,
+        "config_diff": config,
         "by_hook": list(spec.by_hook),
         "notes": list(notes),
         "promised_samples_per_s": spec.promise.samples_per_s,
         "promised_run_s": spec.promise.run_s,
         "refused": None if refusal is None else refusal.message,
+        "exit_code": 0 if refusal is None else refusal.exit_code,
     }
 
 

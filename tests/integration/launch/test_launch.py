@@ -57,11 +57,30 @@ def test_a_run_that_is_only_slower_than_promised_is_told_and_never_stopped(a_stu
 
 
 def test_a_dry_run_prints_command_and_config_and_starts_nothing(a_study: Make) -> None:
-    study = a_study()
-    said = study.launch("--dry-run")
+    study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2, batch_size=4), train_iterations_per_epoch=40)
+    said = study.launch("--trial", "2", "--dry-run")
     assert said.code == 0, said.stderr
     assert "train.py --config" in said.stdout and "launches/0001/attempts/01/config.yaml" in said.stdout
+    # That file is not there yet: what it will hold is told.
+    assert "written when it is launched" in said.stdout
+    assert "  -workers: 1\n" in said.stdout and "  +workers: 2\n" in said.stdout
     assert not study.paths.launches.exists() and not (study.folder / "out").exists()
+    told = study.launch("--trial", "2", "--rescale-iterations", "--dry-run", "--json").json
+    assert "\n-train_iterations_per_epoch: 40\n+train_iterations_per_epoch: 20\n" in told["config_diff"]
+    assert told["exit_code"] == 0
+
+
+def test_a_dry_run_that_would_be_refused_shows_the_plan_and_ends_as_the_launch_would(a_study: Make) -> None:
+    study = a_study()
+    machine: dict[str, Any] = json.loads(study.paths.machine.read_text())
+    study.paths.machine.write_text(json.dumps({**machine, "cpu_model": "another"}))
+    said = study.launch("--dry-run")
+    assert said.code == 2 and "train.py --config" in said.stdout
+    assert "error: trial 1 no longer stands" in said.stderr and "hint:" in said.stderr
+    as_json = study.launch("--dry-run", "--json")
+    told = as_json.json
+    assert as_json.code == told["exit_code"] == 2 and "cpu_model" in told["error"] and "--force" in told["hint"]
+    assert told["refused"] == told["error"] and "--config" in told["command"]
 
 
 def test_ctrl_c_lets_it_save_and_the_command_that_is_told_goes_on_exactly(a_study: Make) -> None:
