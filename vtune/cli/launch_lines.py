@@ -18,12 +18,16 @@ class LaunchLines:
         self._out = out
         self._apart_s = FIRST_S
         self._due_s = time.monotonic() + FIRST_S
+        self._still = False
 
     def __call__(self, event: LaunchEvent | LaunchProgress) -> None:
         if isinstance(event, LaunchEvent):
             self._out.print(f"{_clock(event.at)} {event.text}", markup=False, soft_wrap=True)
             return
-        if time.monotonic() < self._due_s:
+        began_to_stand_still = event.still_s is not None and not self._still
+        self._still = event.still_s is not None
+        # By the hundredth line the next is ten minutes away, and a hang is called after two.
+        if time.monotonic() < self._due_s and not began_to_stand_still:
             return
         self._apart_s = min(SELDOM_S, LATER * self._apart_s)
         self._due_s = time.monotonic() + self._apart_s
@@ -34,6 +38,11 @@ def progress_text(now: LaunchProgress) -> str:
     of = "" if now.steps_at_end is None else f" of {now.steps_at_end}"
     achieved = now.achieved.samples_per_s
     text = f"step {now.steps}{of} after {seconds(now.seconds)}"
+    if now.still_s is not None:
+        text += f" · no step, batch or checkpoint for {seconds(now.still_s)}"
+        if now.hang_after_s is not None:
+            text += f"; with nobody of it at work, a hang is called after {seconds(now.hang_after_s)}"
+        return text
     if achieved is None:
         return text
     text += f" · {rate(achieved)} samples/s"

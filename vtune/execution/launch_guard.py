@@ -29,8 +29,6 @@ from vtune.telemetry.memory import shared_memory
 POLL_S = 0.25
 # What the supervisor takes beyond the grace: SIGTERM, three seconds, SIGKILL, reaping.
 SUPERVISOR_PATIENCE_S = 30.0
-# A hang is as long as the window says, and at least this many times the longest pause so far.
-HANG_PAUSES = 10.0
 GPU_IDLE_PERCENT = 1.0
 # Two windows in a row: one slow minute is nobody's news.
 SLOW_WINDOWS = 2
@@ -80,6 +78,9 @@ class Standing:
     achieved: Achieved
     ending: str | None
     ram_bytes: int | None
+    # How long there has been no sign of it, where that is worth a word, and how long makes a hang.
+    still_s: float | None = None
+    hang_after_s: float | None = None
 
 
 Tell = Callable[[str, str], None]
@@ -202,12 +203,15 @@ class _Guard:
         )
 
     def _standing(self, now: float) -> Standing:
+        progress, hang_time_s = self._watch.progress, self._guarded.hang_time_s
         return Standing(
             leader_pid=self._trial.leader_pid,
             supervisor_pid=self._trial.own_pids[0],
             achieved=self.achieved(now - self._started_s),
             ending=self._ending,
             ram_bytes=self._watch.ram_bytes,
+            still_s=progress.still_s(now, hang_time_s) if self._ending is None else None,
+            hang_after_s=progress.hang_after_s(hang_time_s),
         )
 
     def _judge(self, now: float) -> None:
@@ -244,7 +248,7 @@ class _Guard:
         progress = self._watch.progress
         if progress.last_sign_s is None:
             return False
-        since_s = now - max(self._guarded.hang_time_s, HANG_PAUSES * progress.longest_gap_s)
+        since_s = now - progress.hang_after_s(self._guarded.hang_time_s)
         if progress.last_sign_s > since_s:
             return False
         samples = self._watch.since(since_s)

@@ -44,6 +44,9 @@ class LaunchProgress:
     promised: float | None
     ram_bytes: int | None
     seconds: float
+    # Without a sign for so long, where that is worth a word; and after how long that is a hang.
+    still_s: float | None = None
+    hang_after_s: float | None = None
 
 
 Notify = Callable[[LaunchEvent | LaunchProgress], None]
@@ -267,6 +270,8 @@ class _Run:
                 promised=self._planned.spec.promise.samples_per_s,
                 ram_bytes=standing.ram_bytes,
                 seconds=time.time() - self._started,
+                still_s=standing.still_s,
+                hang_after_s=standing.hang_after_s,
             )
         )
 

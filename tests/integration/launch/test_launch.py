@@ -142,6 +142,8 @@ def test_a_hang_is_ended_and_steps_down(a_study: Make) -> None:
     assert said.code == 0, said.stderr
     [down] = said.json["step_downs"]
     assert "no step" in down["why"] and down["to"] == {}
+    # Told before it is one, instead of a rate that is long past.
+    assert "with nobody of it at work, a hang is called after" in said.stderr
     whole(study, dict(without_accident(study)))
     assert study.living() == {}
 

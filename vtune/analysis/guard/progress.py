@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from vtune.domain.counts import Counted, ProcessCounts
 
+# A hang is as long as the window says, and at least this many times the longest pause so far.
+HANG_PAUSES = 10.0
+# Much shorter than any hang, and longer than a pause that was not seen before mostly is.
+WORTH_A_WORD_S, WORTH_A_WORD_PAUSES = 15.0, 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -21,6 +26,17 @@ class Progress:
     aside: int = 0
     saves: int = 0
     last_save_s: float | None = None
+
+    def hang_after_s(self, hang_time_s: float) -> float:
+        return max(hang_time_s, HANG_PAUSES * self.longest_gap_s)
+
+    def still_s(self, now_s: float, hang_time_s: float) -> float | None:
+        """Since its last sign, where that is longer than its pauses have been: an old rate tells nothing of now."""
+        if self.last_sign_s is None:
+            return None
+        quiet_s = now_s - self.last_sign_s
+        worth_a_word_s = max(min(WORTH_A_WORD_S, hang_time_s / 4), WORTH_A_WORD_PAUSES * self.longest_gap_s)
+        return quiet_s if quiet_s > worth_a_word_s else None
 
 
 def progress_of(counts: Sequence[ProcessCounts], t_s: float, passes: int = 0) -> Progress:

@@ -277,3 +277,13 @@ def test_room_is_lacking_where_the_trial_took_more_than_is_free_and_nowhere_else
     ):
         [said] = lacking(needs, replace(free, **changed), epochs=10)
         assert word in said
+
+
+def test_a_pause_is_worth_a_word_when_it_is_longer_than_those_before() -> None:
+    quick, slow = (Progress(t_s=100.0, last_sign_s=100.0, longest_gap_s=gap) for gap in (0.5, 60.0))
+    assert quick.still_s(114.0, 120.0) is None and quick.still_s(156.0, 120.0) == 56.0
+    assert slow.still_s(156.0, 120.0) is None and slow.still_s(230.0, 120.0) == 130.0
+    # Where a hang is called soon, so is this.
+    assert quick.still_s(102.0, 4.0) == 2.0
+    assert Progress(t_s=100.0).still_s(999.0, 120.0) is None
+    assert (quick.hang_after_s(120.0), slow.hang_after_s(120.0)) == (120.0, 600.0)
