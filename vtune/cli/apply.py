@@ -129,7 +129,11 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
         yield from ("# in the environment", f"{name}={setting_word(value)}")
     for one in found.python:
         yield f"# {one.where}: {one.option}={one.value}"
-        if one.after is not None:
+        if one.fed_by is not None:
+            yield f" {harmless(one.before or '')}"
+            how = f"by {harmless(shlex.join(one.typed))} in the command" if one.typed is not None else "where it is set"
+            yield f"# {harmless(one.fed_by)} becomes {one.value} {how}: this line stays"
+        elif one.after is not None:
             yield from (f"-{harmless(one.before or '')}", f"+{harmless(one.after)}")
         elif one.before is not None:
             yield from (f" {harmless(one.before)}", f"+    {one.option}={one.value},")
@@ -185,6 +189,8 @@ def _as_json(found: Application, written: dict[str, Any] | None) -> dict[str, An
                 "value": one.value,
                 "before": one.before,
                 "after": one.after,
+                "fed_by": one.fed_by,
+                "typed": None if one.typed is None else list(one.typed),
             }
             for one in found.python
         ],

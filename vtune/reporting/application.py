@@ -84,10 +84,17 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
         config=config_edit(file, found.keys) if file is not None and found.keys else None,
         command=_command(experiment, found.flagged) if experiment is not None and found.flags else None,
         env=found.env,
-        python=tuple(python_lines(found.options, report.loader_at)),
+        python=tuple(python_lines(found.options, report.loader_at, _scripts(experiment))),
         unknown={**found.others, **{name: value for name, value in settings.items() if name not in turned}},
         another_training=(*another_training(record, report.choice.baseline), *other_results(turned, experiment)),
     )
+
+
+def _scripts(experiment: Experiment | None) -> tuple[Path, ...]:
+    if experiment is None:
+        return ()
+    workload = experiment.workload
+    return tuple(workload.cwd / word for word in workload.command if word.endswith(".py"))
 
 
 def _trial(report: StudyReport, number: int) -> TrialRecord:

@@ -176,8 +176,12 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
 ) -> None:
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "train.py"
-    script.write_text("loader = DataLoader(\n    data,\n    num_workers=cfg.workers,  # few\n    shuffle=True,\n)\n")
-    found = a_trial(2, 31.0, asked={"workers": 4, "batch_size": 2, "pin_memory": True}, batch=2)
+    script.write_text(
+        "loader = DataLoader(\n    data,\n    num_workers=2,  # few\n    persistent_workers=a.keep,\n)\n"
+        'p.add_argument("--keep", action="store_true")\n'
+    )
+    asked = {"workers": 4, "batch_size": 2, "pin_memory": True, "persistent_workers": True}
+    found = a_trial(2, 31.0, asked=asked, batch=2)
     paths = write_study(tmp_path / "results", a_trial(1, 10.0, batch=1), found)
     paths.experiment.write_text('vtune: {command: "{python} train.py --batch-size 1", study: demo}\n')
     report = read_study_report(paths)
@@ -188,7 +192,9 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
     assert run(["apply", "--study", "demo"]) == 0
     out, _ = out_of(capsys)
     assert "train.py --batch-size 2" in out
-    assert f"# {script}:3: num_workers=4\n-num_workers=cfg.workers,  # few\n+num_workers=4,  # few\n" in out
+    assert f"# {script}:3: num_workers=4\n-num_workers=2,  # few\n+num_workers=4,  # few\n" in out
+    kept = " persistent_workers=a.keep,\n# a.keep becomes True by --keep in the command: this line stays\n"
+    assert f"# {script}:4: persistent_workers=True\n{kept}" in out
     assert f"# {script}:1: pin_memory=True\n loader = DataLoader(\n+    pin_memory=True,\n" in out
 
 
@@ -205,6 +211,45 @@ def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, l
     (tmp_path / "s.py").write_text(source)
     (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 's.py'}:{line}")
     assert (found.line, found.after) == (line, after)
+
+
+OPTIONS = """\
+p = argparse.ArgumentParser()
+p.add_argument("-j", "--num-workers", type=int, default=1)
+p.add_argument("--loaders", dest="processes", type=int)
+p.add_argument("--pin-memory", action="store_true")
+p.add_argument("--no-keep", dest="keep", action="store_false")
+"""
+
+
+@pytest.mark.parametrize(
+    ("there", "option", "value", "typed"),
+    [
+        ("a.num_workers", "num_workers", 4, ("--num-workers", "4")),
+        ("vars(a)['num_workers']", "num_workers", 4, ("--num-workers", "4")),
+        ("a.processes", "num_workers", 4, ("--loaders", "4")),
+        ("a.pin_memory", "pin_memory", True, ("--pin-memory",)),
+        # No word turns a switch off, and none this one on.
+        ("a.pin_memory", "pin_memory", False, None),
+        ("a.keep", "persistent_workers", True, None),
+        # Nobody knows which option, if any.
+        ("WORKERS", "num_workers", 4, None),
+        ("min(8, a.num_workers)", "num_workers", 4, None),
+    ],
+)
+def test_an_expression_stays_in_the_script_and_what_feeds_it_is_named(
+    tmp_path: Path, there: str, option: str, value: int | bool, typed: tuple[str, ...] | None
+) -> None:
+    (tmp_path / "s.py").write_text(f"{OPTIONS}DataLoader(d, {option}={there})\n")
+    (found,) = python_lines({option: value}, f"{tmp_path / 's.py'}:6")
+    assert (found.line, found.after, found.fed_by, found.typed) == (6, None, there, typed)
+
+
+def test_options_are_also_found_in_the_script_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("DataLoader(d, num_workers=args.num_workers)\n")
+    (tmp_path / "train.py").write_text(OPTIONS)
+    (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 'data.py'}:1", [tmp_path / "train.py"])
+    assert found.typed == ("--num-workers", "4")
 
 
 @pytest.mark.parametrize("source", ["def broken(:\n", "x = 1\n", None])
