@@ -109,7 +109,9 @@ def _is_of(pid: int, study: Path) -> bool:
 def _listed(found: list[Training]) -> str:
     if not found:
         return "no training runs on this machine, as far as its processes may be looked at"
-    rows = [f"vtune watch {one.pid}   # {_workers(one.workers)}: {one.command}" for one in found]
+    # What has loader workers is the likelier one: torch's libraries are in many a process.
+    likeliest = sorted(found, key=lambda one: (one.workers == 0, one.pid))
+    rows = [f"vtune watch {one.pid}   # {_workers(one.workers)}: {one.command}" for one in likeliest]
     return "\n      ".join(rows)
 
 

@@ -60,7 +60,8 @@ def watch_line(seen: Watched) -> str:
     if trainings:
         parts.append(f"main process {sum(trainings) / len(trainings):.0%} of a core")
     if workers:
-        parts.append(f"{len(workers)} workers {sum(workers) / len(workers):.0%} each")
+        busy = f"{sum(workers) / len(workers):.0%}"
+        parts.append(f"1 worker {busy}" if len(workers) == 1 else f"{len(workers)} workers {busy} each")
     parts += [f"GPU {text}" for text in _gpus(seen) if seen.gpus]
     parts.append(f"RAM {_ram(seen)}")
     parts.append(f"disk {_disk(seen)}")
@@ -148,7 +149,8 @@ def _processes(seen: Watched) -> Iterator[str]:
             yield _process(row)
     if workers[MOST_WORKERS:]:
         rest = workers[MOST_WORKERS:]
-        yield f"{'':>8}  and {len(rest)} more workers, RAM {bytes_(sum(row.ram_bytes or 0 for row in rest))}"
+        many = "worker" if len(rest) == 1 else "workers"
+        yield f"{'':>8}  and {len(rest)} more {many}, RAM {bytes_(sum(row.ram_bytes or 0 for row in rest))}"
     others = [row for row in seen.processes if row.role == "other"]
     if others:
         many = "other" if len(others) == 1 else "others"

@@ -71,11 +71,18 @@ def test_a_worker_that_is_named_stands_for_its_training(start: Callable[..., Tra
 
 
 def test_several_trainings_are_listed_and_none_is_chosen(start: Callable[..., Training]) -> None:
-    pair = [start("sleep", "fork"), start("sleep", "spawn")]
-    for training in pair:
-        training.wait_for_steps()
-    said = vtune("watch", "--json")
+    holds_torch = "import torch; print('here', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", holds_torch], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
+        pair = [start("sleep", "fork"), start("sleep", "spawn")]
+        for training in pair:
+            training.wait_for_steps()
+        assert idle.stdout is not None and idle.stdout.readline() == b"here\n"
+        said = vtune("watch", "--json")
+        idle.kill()
     assert said.code == 2
+    # It holds torch as well, and feeds nothing: the last to be named, whoever else runs here.
+    named = [int(pid) for pid in re.findall(r"vtune watch (\d+) ", said.json["hint"])]
+    assert all(named.index(training.pid) < named.index(idle.pid) for training in pair)
     assert all(f"vtune watch {training.pid} " in said.json["hint"] for training in pair)
     # A spawned worker is no training of its own.
     assert not any(f"vtune watch {pid} " in said.json["hint"] for pid in pair[1].workers())

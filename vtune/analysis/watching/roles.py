@@ -13,6 +13,8 @@ _FORKSERVER = "multiprocessing.forkserver"
 _COMPILES = "compile_worker"
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "torch_shm_manager", _COMPILES)
 _SPAWNED = "--multiprocessing-fork"
+# execnet's worker (a pytest-xdist process): it is sent by its stdin what to run, and no training is started so.
+_SENT = "exec(eval(sys.stdin.readline()))"
 
 
 def roles_of(tree: Mapping[int, Seen]) -> dict[int, Role]:
@@ -27,7 +29,8 @@ def roles_of(tree: Mapping[int, Seen]) -> dict[int, Role]:
     trainers = {
         pid
         for pid in tree.keys() - helpers - workers
-        if pid in owners or (tree[pid].holds_torch and not _is_only_forked(pid, tree))
+        if pid in owners
+        or (tree[pid].holds_torch and not _is_only_forked(pid, tree) and not _is_sent_its_work(tree[pid]))
     }
     above = {ancestor for pid in trainers for ancestor in _ancestors(pid, tree)}
     roles: dict[int, Role] = {}
@@ -77,6 +80,10 @@ def _is_only_forked(pid: int, tree: Mapping[int, Seen]) -> bool:
         and not tree[pid].on_gpu
         and _SPAWNED not in tree[pid].command
     )
+
+
+def _is_sent_its_work(seen: Seen) -> bool:
+    return any(_SENT in word for word in seen.command)
 
 
 def _owner(pid: int, tree: Mapping[int, Seen], helpers: set[int]) -> int:

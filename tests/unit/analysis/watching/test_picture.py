@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vtune.analysis.watching.picture import Known, picture_of
 from vtune.domain.events import GpuSample
 from vtune.domain.experiment import Limit
@@ -84,3 +86,22 @@ def test_no_row_is_wider_than_the_terminal_and_no_sentence_is_cut() -> None:
 def test_before_the_first_look_there_is_a_picture_without_numbers() -> None:
     seen = picture_of((), (), _known())
     assert seen.verdict.kind == "unknown" and seen.ram_bytes is None and watch_line(seen)
+
+
+def test_one_worker_is_one_worker() -> None:
+    def with_workers(many: int) -> list[Look]:
+        looks = _looks(12.0)
+        return [
+            replace(
+                look,
+                processes=(
+                    *look.processes,
+                    *(replace(look.processes[0], pid=8 + n, role="worker") for n in range(many)),
+                ),
+            )
+            for look in looks
+        ]
+
+    one, two, many = (picture_of(looks, looks, _known()) for looks in map(with_workers, (1, 2, 17)))
+    assert " · 1 worker 2% · " in watch_line(one) and " · 2 workers 2% each · " in watch_line(two)
+    assert any("and 1 more worker," in row for row in watch_rows(many))

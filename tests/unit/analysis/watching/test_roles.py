@@ -86,3 +86,10 @@ def test_of_another_users_process_the_workers_name_is_enough() -> None:
     unseen = Seen(ppid=0, name="python", command=TRAIN, holds_torch=None)
     tree = {1: unseen, 2: Seen(ppid=1, name="pt_data_worker", command=TRAIN, holds_torch=None)}
     assert _of("training", tree) == [1] and _of("worker", tree) == [2]
+
+
+def test_a_process_that_is_sent_its_work_is_a_training_only_where_it_has_loader_workers() -> None:
+    sent = ("python", "-u", "-c", "import sys;exec(eval(sys.stdin.readline()))")
+    tree = {1: _one(0, sent), 2: _one(0), 3: _one(1)}
+    assert _of("training", tree) == [2, 3] and _of("other", tree) == [1]
+    assert _of("training", {1: _one(0, sent), 2: _worker(1, sent)}) == [1]
