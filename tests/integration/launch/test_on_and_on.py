@@ -113,6 +113,7 @@ def test_a_training_that_took_the_locks_between_two_attempts_ends_the_launch_wit
     assert events(study)[-1]["kind"] == "ended"
 
 
+@pytest.mark.slow
 def test_a_hang_before_the_first_batch_is_ended_after_the_start_up_time(a_study: Make) -> None:
     study = a_study(
         measured(1, 60.0), measured(2, 80.0, workers=2), accident="no_batch",
