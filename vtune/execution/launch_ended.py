@@ -20,6 +20,7 @@ from vtune.execution.launch_guard import AttemptEnd
 from vtune.execution.read import LAST_WORDS_CHARS
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_trial_files
+from vtune.telemetry.disk import existing, free_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,24 +89,10 @@ def _by_disk(places: Sequence[Path]) -> list[tuple[Path, int]]:
     """The first place of each disk: what is free there changes from one look to the next."""
     found: dict[int, tuple[Path, int]] = {}
     for place in places:
-        there = _existing(place)
-        if (free := _free(there)) is not None:
+        there = existing(place)
+        if (free := free_bytes(there)) is not None:
             found.setdefault(there.stat().st_dev, (place, free))
     return list(found.values())
-
-
-def _existing(place: Path) -> Path:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
-
-
-def _free(place: Path) -> int | None:
-    try:
-        status = os.statvfs(place)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
 
 
 def _largest(folder: Path) -> int:
