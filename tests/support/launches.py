@@ -68,6 +68,10 @@ class Study:
             time.sleep(0.05)
         raise AssertionError(f"no {steps} steps within {timeout} s")
 
+    def main_pid(self, number: int = 1, attempt: int = 1) -> int:
+        pid: int = json.loads(self.of_launch(number).attempt(attempt).supervisor.read_text())["leader_pid"]
+        return pid
+
     def living(self) -> dict[int, str]:
         """Every process of any launch of this study."""
         marker, found = f"VTUNE_TRIAL={self.paths.root}".encode(), {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.ending import Seen, status_of
@@ -29,6 +29,12 @@ class Ended:
     # Of what safer settings would need less; None where that would not help.
     trouble: Trouble | None = None
     last_words: str = ""
+    # It left with exit code 0 far from its planned end.
+    early: bool = False
+
+
+# Of a plan: a dataset that is a little smaller than the trial's, steps that a scaler left out.
+NEARLY_ALL = 0.9
 
 
 def ended(
@@ -71,6 +77,20 @@ def ended(
     if outcome.ended_by == "itself" and status is TrialStatus.CRASHED and full:
         return Ended(status=status, detail=f"{detail}; {_full_where(fullest, output)}", last_words=words)
     return Ended(status=status, detail=detail, trouble=trouble_of(status, words), last_words=words)
+
+
+def against_plan(how: Ended, steps: int, planned: int | None, *, epochs: int | None = None, most: int = 0) -> Ended:
+    """Exit code 0 is also that of a training that somebody's SIGTERM ended, or its own patience. `most`: what it may
+    have done, where `steps` is only what it has done at least."""
+    if how.status is not TrialStatus.COMPLETED or planned is None or not steps:
+        return how
+    # The last batch of each epoch may be left out.
+    enough = min(NEARLY_ALL * planned, planned - (epochs or 0))
+    if max(steps, most) >= enough:
+        return how
+    or_more = " or more" if most > steps else ""
+    why = f"it ended by itself, with exit code 0, after {steps}{or_more} of {planned} steps"
+    return replace(how, detail=f"{why}: a signal from elsewhere, or its own decision", early=True)
 
 
 def _full_where(fullest: tuple[int, Path] | None, output: Sequence[Path]) -> str:

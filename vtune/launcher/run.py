@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Scalar
-from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, StepDown
+from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
-from vtune.execution.launch_ended import Ended, ended
+from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
 from vtune.execution.launch_prepare import launch_spec, locks_of, write_config
 from vtune.execution.launch_running import identity, settle
@@ -126,17 +126,13 @@ class _Run:
             locks=locks_of(experiment.workload, planned.study),
         )
         write_config(experiment, spec, folder)
-        limits, promise = experiment.limits, planned.spec.promise
+        limits, promise = experiment.limits, self._promise
         end = run_attempt(
             self._engine,
             spec,
             folder,
             Guarded(
-                promise=replace(
-                    promise,
-                    samples_per_s=self._record.measurement.samples_per_s,
-                    samples_per_s_ci95=self._record.measurement.samples_per_s_ci95,
-                ),
+                promise=promise,
                 trial=self._record.measurement,
                 ram_limit_bytes=limits.ram.resolve(self._machine.ram_bytes) if limits.ram is not None else None,
                 vram_bytes=limits.vram.bytes if limits.vram is not None else None,
@@ -153,6 +149,13 @@ class _Run:
         output = tuple(map(Path, planned.spec.output))
         self._check_locks(end)
         how = ended(end, folder, self._machine, experiment.window, output, Path(planned.spec.cwd))
+        how = against_plan(
+            how,
+            self._steps_before + end.achieved.steps,
+            promise.steps,
+            epochs=experiment.planned_run.epochs,
+            most=end.achieved.steps + sum(before.achieved.steps for _, _, before, _ in self._unkept),
+        )
         self._unkept.append((self._record, self._settings, end, how))
         return end, how
 
@@ -215,7 +218,7 @@ class _Run:
         self._settings, self._record = dict(settings), to
 
     def _finish(self, end: AttemptEnd, how: Ended, go_on: str | None) -> LaunchResult:
-        status: LaunchStatus = "completed"
+        status: LaunchStatus = "stopped" if how.early else "completed"
         if how.status is not TrialStatus.COMPLETED:
             stopped = how.status is TrialStatus.INTERRUPTED or end.verdict is not None
             status = "stopped" if stopped else "failed"
@@ -228,7 +231,7 @@ class _Run:
             status=status,
             ended=how.status,
             detail=how.detail,
-            promise=self._planned.spec.promise,
+            promise=self._promise,
             achieved=self._of_all_attempts(end.achieved),
             step_downs=tuple(self._step_downs),
             next_command=go_on,
@@ -236,6 +239,24 @@ class _Run:
         self.write_state(status, force=True, achieved=end.achieved)
         self._keep_all()
         return result
+
+    @property
+    def _promise(self) -> Promise:
+        """Of the trial whose settings run now: after a step-down it is another one."""
+        first, measured = self._planned.spec.promise, self._record.measurement
+        if not self._step_downs:
+            return first
+        whole = measured.samples_per_s_whole_run
+        # The effective batch has stayed.
+        samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+        return replace(
+            first,
+            trial=self._record.trial,
+            samples_per_s=measured.samples_per_s,
+            samples_per_s_ci95=measured.samples_per_s_ci95,
+            samples_per_s_whole_run=whole,
+            run_s=samples / whole if samples and whole else None,
+        )
 
     def _of_all_attempts(self, last: Achieved) -> Achieved:
         """The steady rate is that of the settings which ran last; steps and time are the whole launch's."""
@@ -264,7 +285,7 @@ class _Run:
                 steps=self._steps_before + standing.achieved.steps,
                 steps_at_end=self._planned.spec.promise.steps,
                 achieved=standing.achieved,
-                promised=self._planned.spec.promise.samples_per_s,
+                promised=self._promise.samples_per_s,
                 ram_bytes=standing.ram_bytes,
                 seconds=time.time() - self._started,
             )
@@ -281,7 +302,7 @@ class _Run:
         if not force and now_s < self._state_due_s:
             return
         self._state_due_s = now_s + STATE_EVERY_S
-        standing, promise = self._standing, self._planned.spec.promise
+        standing, promise = self._standing, self._promise
         achieved = achieved or (standing.achieved if standing is not None else Achieved())
         state: dict[str, Any] = {
             "launch": self._planned.number,

@@ -47,7 +47,7 @@ def find_safer(
 def go_on_command(planned: PlannedLaunch, how: Ended, safer: Safer | None) -> str | None:
     """With the same settings where somebody stopped it, with safer ones where its own did not last. None where neither
     would help."""
-    if how.status is not TrialStatus.INTERRUPTED and safer is None:
+    if how.status is not TrialStatus.INTERRUPTED and safer is None and not how.early:
         return None
     results = planned.study.root.parent
     words = ["vtune", "launch", "--study", planned.spec.study]

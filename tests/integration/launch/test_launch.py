@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,18 @@ def test_ctrl_c_lets_it_save_and_the_command_that_is_told_goes_on_exactly(a_stud
     assert len(study.losses()) == 200
 
 
+def test_a_training_that_somebody_ends_early_is_no_completed_run_although_it_left_with_0(a_study: Make) -> None:
+    study = a_study(steps=2000, leaves_with=0, run={"epochs": 1, "iterations_per_epoch": 2000})
+    started = study.start("--json")
+    study.wait_for_steps(15)
+    os.kill(study.main_pid(), signal.SIGTERM)
+    stdout, stderr = started.communicate(timeout=30)
+    told = json.loads(stdout)
+    assert (told["status"], told["ended"], told["exit_code"]) == ("stopped", "completed", 0), stderr
+    assert f"after {told['steps']} of 2000 steps" in told["detail"] and "--resume" in told["go_on"]
+    assert started.returncode == 0 and "launch 1 stopped" in stderr
+
+
 def test_a_full_disk_at_the_checkpoint_is_a_clear_stop_and_no_reason_for_other_settings(a_study: Make) -> None:
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), accident="full_disk", at_step=20)
     said = study.launch("--trial", "2", "--step-down", "--json")
@@ -111,6 +124,9 @@ def test_a_killed_worker_steps_down_to_fewer_and_the_losses_go_on_exactly(a_stud
     # It saves every tenth step; the counters are read each second, and tell what it had done at least.
     assert 0 < down["resumed_from_step"] <= 20
     assert told["status"] == "completed"
+    # Held against what ran in the end.
+    assert (told["trial"], told["settings"], told["promised_samples_per_s"]) == (1, {}, 60.0)
+    assert json.loads(study.of_launch().state.read_text())["promised_samples_per_s"] == 60.0
     whole(study, dict(without_accident(study)))
     assert [one.status for one in study.records()] == [TrialStatus.CRASHED, TrialStatus.COMPLETED]
 

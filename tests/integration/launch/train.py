@@ -99,5 +99,5 @@ for samples in loader:
         save()
     if asked_to_stop:
         print(f"saved after step {done}", flush=True)
-        sys.exit(143)
+        sys.exit(config.get("leaves_with", 143))
 print("done", flush=True)
