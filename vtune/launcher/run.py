@@ -206,7 +206,7 @@ class _Run:
                 resumed_from_step=at,
             )
         )
-        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of step {at}"
+        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
         self._tell(
             "step_down",
             f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}): "

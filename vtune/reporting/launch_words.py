@@ -56,7 +56,8 @@ def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], refusal: VtuneError |
 def ended_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
     detail = f": {result.detail}" if result.detail else ""
-    yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {achieved.steps} steps{detail}"
+    steps = f"{achieved.steps} steps{' or more' if result.step_downs else ''}"
+    yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {steps}{detail}"
     yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
     yield (
         "samples/s, start-up and pauses included: "

@@ -16,7 +16,7 @@ from vtune.analysis.guard.room import Free, lacking
 from vtune.analysis.guard.safer import next_safer
 from vtune.analysis.guard.slow import why_slow
 from vtune.analysis.guard.trouble import disk_is_full, trouble_of
-from vtune.domain.counts import Counted, CountedKind, ProcessCounts
+from vtune.domain.counts import BRIEF, Counted, CountedKind, ProcessCounts
 from vtune.domain.events import GpuSample, ProcessSample, TelemetrySample
 from vtune.domain.launch import Promise
 from vtune.domain.machine import FreeGpu
@@ -58,6 +58,12 @@ def test_validations_checkpoints_and_new_passes_are_counted_aside() -> None:
         passes=3,
     )
     assert (seen.aside, seen.saves, seen.last_save_s) == (10, 2, 9.0)
+
+
+def test_a_checkpoint_that_took_no_time_is_one_and_no_reason_to_leave_steps_out_of_the_rate() -> None:
+    brief = replace(counted("saved", 7, last_s=9.5), source=BRIEF)
+    seen = progress_of([process(counted("step", 40), counted("saved", 2, last_s=9.0), brief)], t_s=11.0)
+    assert (seen.aside, seen.saves, seen.last_save_s) == (2, 9, 9.5)
 
 
 def test_a_checkpoint_has_the_steps_that_were_surely_done_before_it() -> None:
