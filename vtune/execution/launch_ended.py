@@ -10,7 +10,7 @@ from pathlib import Path
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.guard.trouble import LEAST_FREE, disk_is_full, trouble_of
 from vtune.analysis.memory_ended import least_available
-from vtune.analysis.root_cause import failures_of, worker_slots
+from vtune.analysis.root_cause import failures_of, root_of, worker_slots
 from vtune.domain.experiment import Window
 from vtune.domain.launch import Trouble
 from vtune.domain.machine import Machine
@@ -73,9 +73,11 @@ def ended(
     )
     status, detail = status_of(outcome, window, seen)
     fullest = min(((free, place) for place, free in _by_disk((*output, cwd))), default=None)
-    full = disk_is_full(words, None if fullest is None else fullest[0])
+    root = root_of(outcome, words, seen.failures, seen.workers)
+    told = root.error if root.pid is not None or root.who is not None else ""
+    full = disk_is_full(words, None if fullest is None else fullest[0], told)
     if outcome.ended_by == "itself" and status is TrialStatus.CRASHED and full:
-        return Ended(status=status, detail=f"{detail}; {_full_where(fullest, output)}", last_words=words)
+        return Ended(status=status, detail=f"{detail}; {full_where(fullest, output)}", last_words=words)
     return Ended(status=status, detail=detail, trouble=trouble_of(status, words), last_words=words)
 
 
@@ -93,14 +95,17 @@ def against_plan(how: Ended, steps: int, planned: int | None, *, epochs: int | N
     return replace(how, detail=f"{why}: a signal from elsewhere, or its own decision", early=True)
 
 
-def _full_where(fullest: tuple[int, Path] | None, output: Sequence[Path]) -> str:
-    """And what its largest file there would take once more."""
+def full_where(fullest: tuple[int, Path] | None, output: Sequence[Path]) -> str:
+    """And whether its largest file there would find room once more."""
     if fullest is None:
         return "a disk that it writes to is full"
     free, place = fullest
-    largest = max((_largest(one) for one in output), default=0)
-    short = max(largest, LEAST_FREE) - free
-    missing = f", {bytes_(short)} too little for another file as large as its largest there" if short > 0 else ""
+    largest = max((_largest(one) for one in output if _disk(one) == _disk(place)), default=0)
+    missing = ""
+    if free < largest:
+        missing = f", too little for another file as large as its largest there, {bytes_(largest)}"
+    elif free < LEAST_FREE:
+        missing = f", less than {bytes_(LEAST_FREE)}"
     return f"a disk that it writes to is full: of those that are known {place} has least room, {bytes_(free)}{missing}"
 
 
@@ -110,8 +115,12 @@ def _by_disk(places: Sequence[Path]) -> list[tuple[Path, int]]:
     for place in places:
         there = _existing(place)
         if (free := _free(there)) is not None:
-            found.setdefault(there.stat().st_dev, (place, free))
+            found.setdefault(_disk(place), (place, free))
     return list(found.values())
+
+
+def _disk(place: Path) -> int:
+    return _existing(place).stat().st_dev
 
 
 def _existing(place: Path) -> Path:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from vtune.domain.trial import TrialStatus
-from vtune.execution.launch_ended import Ended, against_plan
+from vtune.execution.launch_ended import Ended, against_plan, full_where
 
 DONE = Ended(status=TrialStatus.COMPLETED, detail=None)
 
@@ -29,3 +33,16 @@ def test_what_is_not_known_is_held_against_nobody() -> None:
     assert against_plan(DONE, 1000, 3000, most=3100) == DONE
     early = against_plan(DONE, 1000, 3000, most=1050)
     assert early.detail is not None and "after 1000 or more of 3000 steps" in early.detail
+
+
+@pytest.mark.parametrize(
+    ("free", "words"),
+    [
+        (0, "has least room, 0 B, too little for another file as large as its largest there, 1 MiB"),
+        (2 * 2**20, "has least room, 2 MiB, less than 16 MiB"),
+        (2**30, "has least room, 1 GiB"),
+    ],
+)
+def test_a_full_disk_is_told_by_what_it_really_lacks(tmp_path: Path, free: int, words: str) -> None:
+    (tmp_path / "last.pt").write_bytes(bytes(2**20))
+    assert full_where((free, tmp_path), (tmp_path,)).endswith(words)

@@ -257,6 +257,39 @@ def test_a_full_disk_is_known_by_the_systems_words_or_by_torchs_and_no_room() ->
     assert not disk_is_full("KeyError: 'space'", 0)
 
 
+OPENED = 'Traceback (most recent call last):\n  File "train.py", line 21, in main\n    save()\n'
+FULL = "OSError: [Errno 28] No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("words", "full"),
+    [
+        (f"tensorboard: [Errno 28] No space left on device\n{OPENED}ValueError: label 7 out of range\n", False),
+        # Caught and logged; what it ended of is another one.
+        (f"{OPENED}{FULL}\n{OPENED}ValueError: label 7\n", False),
+        (f"{OPENED}ValueError: label 7\n\n{FULL}, says a tracker at the end\n", False),
+        (f"{OPENED}{FULL}\n", True),
+        (f"{OPENED}ValueError: label 7\n{OPENED}{FULL}\n", True),
+        # As torch.save ends on a full disk.
+        (
+            f"{OPENED}{FULL}\n\nDuring handling of the above exception, another exception occurred:\n\n"
+            f"{OPENED}RuntimeError: unexpected pos 64 vs 0\n",
+            True,
+        ),
+        (f"{OPENED}OSError: Caught OSError in DataLoader worker process 0.\nOriginal {OPENED}{FULL}\n", True),
+        ("".join(f"[rank0]: {line}\n" for line in f"{OPENED}{FULL}".splitlines()), True),
+        ("cp: error writing 'a': No space left on device\n", True),
+    ],
+)
+def test_only_the_error_that_ended_it_tells_of_a_full_disk(words: str, full: bool) -> None:
+    assert disk_is_full(words, 74 * GIB) is full
+
+
+def test_under_a_launcher_with_an_error_of_its_own_the_ranks_error_is_asked() -> None:
+    launchers = f"{OPENED}ChildFailedError: train.py FAILED\n"
+    assert disk_is_full(launchers, 74 * GIB, FULL) and not disk_is_full(launchers, 74 * GIB, "ValueError: label 7")
+
+
 def test_only_memory_hangs_and_lost_workers_call_for_safer_settings() -> None:
     lost = "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly"
     assert trouble_of(TrialStatus.CRASHED, lost) == "workers"
