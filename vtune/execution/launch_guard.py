@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from vtune.analysis.guard.memory import Breach
 from vtune.analysis.guard.pace import is_slow
 from vtune.analysis.guard.slow import why_slow
+from vtune.analysis.root_cause import worker_slots
+from vtune.analysis.silence import may_wait_for_a_worker, where_it_hangs
 from vtune.domain.events import TelemetrySample
 from vtune.domain.launch import Achieved, Promise, Trouble
 from vtune.domain.numbers import bytes_, rate, seconds
@@ -17,6 +19,7 @@ from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
 from vtune.execution.engines.local import LocalEngine, LocalTrial
 from vtune.execution.evidence import KernelWitness
 from vtune.execution.evidence_stacks import take_stacks
+from vtune.execution.launch_stopped import Stopped
 from vtune.execution.launch_watch import LaunchWatch, MemoryLimits
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.stopping import stands_still
@@ -58,7 +61,7 @@ class Verdict:
     """Why the guard ended it."""
 
     status: TrialStatus
-    trouble: Trouble
+    trouble: Trouble | None
     why: str
 
 
@@ -159,6 +162,7 @@ class _Guard:
         self._ending: str | None = None
         self._interrupts = 0
         self._overdue_s = float("inf")
+        self._stopped = Stopped()
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
 
     def follow(self) -> TrialOutcome:
@@ -211,6 +215,7 @@ class _Guard:
         )
 
     def _judge(self, now: float) -> None:
+        self._look_for_stops(now)
         self._look_at_pace(now)
         breach = self._watch.breach(self._memory, now)
         if breach is not None:
@@ -225,11 +230,15 @@ class _Guard:
         elif self._hangs(now):
             quiet_s = now - (self._watch.progress.last_sign_s or now)
             steps = self._watch.progress.steps
-            take_stacks(self._folder, self._trial.pids(), [fact for fact in self._watch.facts if fact.name == "stacks"])
+            facts = self._watch.facts
+            stacks = take_stacks(self._folder, self._trial.pids(), [fact for fact in facts if fact.name == "stacks"])
+            leader = next((fact.pid for fact in facts if fact.name == "optimizer"), None)
+            where = where_it_hangs(stacks, leader, worker_slots(facts))
             self.verdict = Verdict(
                 status=TrialStatus.HUNG,
-                trouble="workers",
-                why=f"no step, batch or checkpoint for {seconds(quiet_s)} after step {steps}, and nobody of it at work",
+                trouble="workers" if may_wait_for_a_worker(stacks) else None,
+                why=f"no step, batch or checkpoint for {seconds(quiet_s)} after step {steps}, and nobody of it at work"
+                + (f"; {where}" if where else ""),
             )
         if self.verdict is not None:
             self._tell("verdict", f"{self.verdict.why}: asked to save and end")
@@ -240,12 +249,22 @@ class _Guard:
         self._trial.ask(why, self._guarded.grace_s)  # type: ignore[arg-type]
         self._overdue_s = time.monotonic() + self._guarded.grace_s + SUPERVISOR_PATIENCE_S
 
+    def _look_for_stops(self, now: float) -> None:
+        newest = self._watch.samples[-1].processes if self._watch.samples else ()
+        for kind, text in self._stopped.look([process.pid for process in newest], now):
+            self._tell(kind, text)
+        if self._stopped.last_s == now:
+            # Neither what was done when it began nor what came first after it is a rate.
+            self._watch.pace.interruptions += 1
+
     def _hangs(self, now: float) -> bool:
         progress = self._watch.progress
         if progress.last_sign_s is None:
             return False
-        since_s = now - max(self._guarded.hang_time_s, HANG_PAUSES * progress.longest_gap_s)
+        since_s = now - max(self._guarded.hang_time_s, HANG_PAUSES * self._stopped.without(progress.longest_gap_s))
         if progress.last_sign_s > since_s:
+            return False
+        if self._stopped.last_s is not None and self._stopped.last_s > since_s:
             return False
         samples = self._watch.since(since_s)
         busy = [gpu.util_percent for one in samples for gpu in one.gpus if gpu.util_percent is not None]

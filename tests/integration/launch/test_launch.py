@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -138,9 +139,45 @@ def test_a_hang_is_ended_and_steps_down(a_study: Make) -> None:
     said = study.launch("--trial", "2", "--step-down", "--json")
     assert said.code == 0, said.stderr
     [down] = said.json["step_downs"]
-    assert "no step" in down["why"] and down["to"] == {}
+    assert "no step" in down["why"] and "waiting for a batch of its loader" in down["why"] and down["to"] == {}
     whole(study, dict(without_accident(study)))
     assert study.living() == {}
+
+
+def test_a_hang_in_the_main_process_itself_names_the_line_and_advises_no_fewer_workers(a_study: Make) -> None:
+    study = a_study(
+        measured(1, 60.0), measured(2, 80.0, workers=2), accident="hang_itself", at_step=25, window={"hang_time": 4}
+    )
+    told = study.launch("--trial", "2", "--step-down", "--json").json
+    assert told["status"] == "stopped" and told["ended"] == "hung" and told["step_downs"] == []
+    assert "train.py:" in told["detail"] and "sleeping" in told["detail"] and told["go_on"] is None
+
+
+def test_a_training_that_somebody_stops_for_a_while_is_no_hang_and_goes_on(a_study: Make) -> None:
+    study = a_study(measured(1, 30.0), steps=120, window={"hang_time": 3})
+    started = study.start("--json")
+    study.wait_for_steps(60)
+    pid = study.main_pid()
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(7.0)
+    os.kill(pid, signal.SIGCONT)
+    stdout, stderr = started.communicate(timeout=30)
+    assert json.loads(stdout)["status"] == "completed", stderr
+    kinds = [json.loads(line)["kind"] for line in study.of_launch().events.read_text().splitlines()]
+    assert kinds == ["started", "paused", "continued", "ended"]
+    assert f"kill -CONT {pid}" in stderr
+
+
+def test_what_is_stopped_is_let_go_on_where_it_is_to_save(a_study: Make) -> None:
+    study = a_study(steps=2000)
+    started = study.start("--json")
+    study.wait_for_steps(15)
+    for pid in study.living().keys() - {study.supervisor_pid()}:
+        os.kill(pid, signal.SIGSTOP)
+    started.send_signal(signal.SIGINT)
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 130, stderr
+    assert "saved after step" in study.of_launch().attempt(1).stdout.read_text()
 
 
 def test_a_device_out_of_memory_goes_on_with_a_smaller_batch_and_the_same_effective_one(a_study: Make) -> None:

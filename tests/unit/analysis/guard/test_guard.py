@@ -316,3 +316,11 @@ def test_room_is_lacking_where_the_trial_took_more_than_is_free_and_nowhere_else
     ):
         [said] = lacking(needs, replace(free, **changed), epochs=10)
         assert word in said
+
+
+def test_what_somebody_stopped_is_in_no_rate() -> None:
+    pace = paced((1, 10, 0), (2, 20, 0), (3, 30, 0))
+    pace.interruptions = 60
+    for last_s, steps in ((63, 32), (64, 42), (65, 52)):
+        pace.look(Progress(t_s=last_s, steps=steps, last_step_s=last_s))
+    assert pace.whole.rate == pytest.approx(10.0)
