@@ -294,7 +294,8 @@ class _Guard:
 def _of_breach(breach: Breach) -> Verdict:
     name = {"ram": "RAM", "shm": "/dev/shm", "vram": "VRAM"}[breach.what]
     status = {"ram": TrialStatus.OUT_OF_RAM, "shm": TrialStatus.OUT_OF_SHM, "vram": TrialStatus.OUT_OF_VRAM}
-    at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at its end"
+    end = "the end of this epoch" if breach.of_epoch else "its end"
+    at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at {end}"
     return Verdict(
         status=status[breach.what],
         trouble=breach.what,

@@ -174,6 +174,13 @@ def test_within_the_first_epoch_growth_is_sure_only_until_its_end() -> None:
     assert breach(leak, epoch_steps=500) is not None
 
 
+def test_what_is_projected_to_an_epochs_end_is_not_called_the_runs() -> None:
+    leak = growing(MIB // 4, start=2 * GIB - 160 * MIB)
+    ends = [(None, 1500), (100_000, 1500), (1200, 1500), (100_000, None), (100_000, 300)]
+    found = [breach(leak, limit_bytes=2 * GIB, steps_at_end=end, epoch_steps=epoch) for end, epoch in ends]
+    assert [one.of_epoch if one is not None else None for one in found] == [True, True, False, False, False]
+
+
 def test_without_a_known_end_only_what_is_imminent_is_predicted() -> None:
     assert breach(growing(MIB // 4), steps_at_end=None) is None
     found = breach(growing(MIB), steps_at_end=None)
