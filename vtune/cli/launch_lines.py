@@ -33,6 +33,8 @@ class LaunchLines:
 def progress_text(now: LaunchProgress) -> str:
     of = "" if now.steps_at_end is None else f" of {now.steps_at_end}"
     achieved = now.achieved.samples_per_s
+    if now.achieved.counters_gone:
+        return f"how far it is after {seconds(now.seconds)} is unknown: its counters are gone"
     text = f"step {now.steps}{of} after {seconds(now.seconds)}"
     if achieved is None:
         return text

@@ -45,7 +45,8 @@ def ended(
     outcome, steps = end.outcome, end.achieved.steps
     if outcome.ended_by == "itself" and outcome.exit_code == 0 and outcome.start_error is None:
         # However short it was: it is a run of its own and no measurement.
-        return Ended(status=TrialStatus.COMPLETED, detail=None)
+        gone = "how far it came is unknown, its counters are gone" if end.achieved.counters_gone else None
+        return Ended(status=TrialStatus.COMPLETED, detail=gone)
     if outcome.ended_by in ("lost", "parent_lost"):
         why = outcome.defect or "it was killed"
         return Ended(status=TrialStatus.CRASHED, detail=f"its supervisor was lost after {steps} steps: {why}")

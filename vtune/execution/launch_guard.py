@@ -163,6 +163,7 @@ class _Guard:
         self._interrupts = 0
         self._overdue_s = float("inf")
         self._stopped = Stopped()
+        self._has_counted = False
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
 
     def follow(self) -> TrialOutcome:
@@ -193,6 +194,9 @@ class _Guard:
 
     def achieved(self, whole_s: float) -> Achieved:
         """In samples where the trial has told how many make a step."""
+        self._has_counted = self._has_counted or self._watch.progress.steps > 0
+        if not self._folder.counts() and (self._has_counted or not self._folder.root.exists()):
+            return Achieved(seconds=whole_s, counters_gone=True)
         batch, pace, watch = self._guarded.promise.effective_batch, self._watch.pace.whole.rate, self._watch
         steps = watch.progress.steps
         return Achieved(

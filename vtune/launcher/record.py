@@ -18,6 +18,7 @@ def record_of(
     source: TrialRecord, settings: Mapping[str, Scalar], end: AttemptEnd, how: Ended, *, launch: int, number: int
 ) -> TrialRecord:
     achieved, then = end.achieved, source.measurement
+    steps = "an unknown number of" if achieved.counters_gone else achieved.steps
     return TrialRecord(
         trial=number,
         origin="launch",
@@ -43,7 +44,7 @@ def record_of(
         ),
         diagnosis=Diagnosis(
             bottleneck="unknown",
-            verdict=f"{rate(achieved.samples_per_s)} samples/s over {achieved.steps} steps of the full run; trial "
+            verdict=f"{rate(achieved.samples_per_s)} samples/s over {steps} steps of the full run; trial "
             f"{source.trial} promised {rate(then.samples_per_s)}",
         ),
         asked=dict(settings),

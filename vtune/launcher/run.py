@@ -152,7 +152,7 @@ class _Run:
         how = against_plan(
             how,
             self._steps_before + end.achieved.steps,
-            promise.steps,
+            promise.steps if not end.achieved.counters_gone else None,
             epochs=experiment.planned_run.epochs,
             most=end.achieved.steps + sum(before.achieved.steps for _, _, before, _ in self._unkept),
         )
@@ -314,7 +314,7 @@ class _Run:
             "pid": standing.leader_pid if standing is not None else None,
             "supervisor_pid": standing.supervisor_pid if standing is not None else None,
             "settings": dict(self._settings),
-            "steps": self._steps_before + achieved.steps,
+            "steps": self._steps_before + achieved.steps if not achieved.counters_gone else None,
             "steps_at_end": promise.steps,
             "samples_per_s": achieved.samples_per_s,
             "samples_per_s_whole": achieved.samples_per_s_whole,

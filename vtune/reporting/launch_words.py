@@ -56,7 +56,8 @@ def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], refusal: VtuneError |
 def ended_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
     detail = f": {result.detail}" if result.detail else ""
-    steps = f"{achieved.steps} steps{' or more' if result.step_downs else ''}"
+    or_more = " or more" if result.step_downs else ""
+    steps = "its steps unknown" if achieved.counters_gone else f"{achieved.steps} steps{or_more}"
     yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {steps}{detail}"
     yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
     yield (
@@ -91,7 +92,7 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "achieved_samples_per_s": result.achieved.samples_per_s,
         "promised_samples_per_s_whole_run": result.promise.samples_per_s_whole_run,
         "achieved_samples_per_s_whole_run": result.achieved.samples_per_s_whole,
-        "steps": result.achieved.steps,
+        "steps": result.achieved.steps if not result.achieved.counters_gone else None,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
         "go_on": result.next_command,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -130,6 +131,18 @@ def test_a_killed_worker_steps_down_to_fewer_and_the_losses_go_on_exactly(a_stud
     assert json.loads(study.of_launch().state.read_text())["promised_samples_per_s"] == 60.0
     whole(study, dict(without_accident(study)))
     assert [one.status for one in study.records()] == [TrialStatus.CRASHED, TrialStatus.COMPLETED]
+
+
+def test_without_its_counters_a_launch_tells_no_number(a_study: Make) -> None:
+    study = a_study(steps=150, run={"epochs": 1, "iterations_per_epoch": 150})
+    started = study.start("--json")
+    study.wait_for_steps(60)
+    shutil.rmtree(study.folder / "results")
+    stdout, stderr = started.communicate(timeout=30)
+    told = json.loads(stdout)
+    assert (told["status"], told["steps"], told["achieved_samples_per_s"]) == ("completed", None, None), stderr
+    assert "its counters are gone" in told["detail"] and "its steps unknown" in stderr
+    assert "0 steps" not in stderr and "step 0 " not in stderr
 
 
 def test_a_hang_is_ended_and_steps_down(a_study: Make) -> None:
