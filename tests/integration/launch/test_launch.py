@@ -30,7 +30,8 @@ def whole(study: Study, expected: dict[int, float]) -> None:
 
 
 def test_it_runs_to_its_end_as_by_hand_and_tells_achieved_against_promised(a_study: Make) -> None:
-    study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), steps=120)
+    # On a busy machine any save may be felt, and then its second is in no rate.
+    study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), steps=120, save_every=1000)
     said = study.launch("--trial", "2", "--json")
     assert said.code == 0, said.stderr
     told = said.json
@@ -50,7 +51,7 @@ def test_it_runs_to_its_end_as_by_hand_and_tells_achieved_against_promised(a_stu
 
 
 def test_a_run_that_is_only_slower_than_promised_is_told_and_never_stopped(a_study: Make) -> None:
-    study = a_study(measured(1, 900.0), steps=150)
+    study = a_study(measured(1, 900.0), steps=220, save_every=1000)
     said = study.launch("--json")
     assert said.code == 0 and said.json["status"] == "completed", said.stderr
     told = [json.loads(line) for line in study.of_launch().events.read_text().splitlines()]

@@ -97,7 +97,7 @@ for samples in loader:
             "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which"
             " 1.00 GiB is free."
         )
-    if done % 10 == 0 or asked_to_stop:
+    if done % config.get("save_every", 10) == 0 or asked_to_stop:
         save()
     if asked_to_stop:
         print(f"saved after step {done}", flush=True)
