@@ -320,14 +320,12 @@ class LaunchCheck:
 
 
 def check_launch(planned: PlannedLaunch, *, force: bool = False) -> LaunchCheck:
-    """Whether it is still what was tuned, and whether there is room. Starts nothing; what an earlier launch left is
-    cleared up."""
+    """Whether it is still what was tuned, and whether there is room. Starts and writes nothing."""
     check_platform()
     machine = this_machine(declared_cores=planned.experiment.declared_cores)
     notes: list[str] = []
     try:
-        left = check_nothing_runs(planned)
-        notes += [] if left is None else [left]
+        notes += check_nothing_runs(planned)
         for check in (check_stale, check_room):
             try:
                 check(planned, machine)

@@ -15,6 +15,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_watch
 from vtune.execution.engines.engine import Engine
+from vtune.execution.named_data import Prints, data_evidence, data_prints
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.read import read_trial
 from vtune.execution.refuse import refusal_of, refused_record
@@ -101,24 +102,26 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
         number = tuning.study.next_trial()
         tuning.study.new_trial_folder(number)
         return refused_record(tuning.experiment, proposal, number, refusal)
+    data = _data(tuning)
     if not needs_scout(proposal.settings, tuning.experiment):
-        return _run(tuning, proposal, history, train_loader=None)
+        return _run(tuning, proposal, history, train_loader=None, data=data)
     study, watch = tuning.study, _watch(tuning, proposal)
     known = known_loader(tuning.experiment, study.paths)
     if known is not None:
-        record = _run(tuning, proposal, history, train_loader=known.key)
+        record = _run(tuning, proposal, history, train_loader=known.key, data=data)
         if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known.key):
             return record
         # It has moved, in a file that the command does not name. The journal keeps what happened.
         _keep(tuning, record)
         forget_loader(study.paths)
+        data = _data(tuning)
     number = study.next_trial()
     learnt = learn_loader(tuning.experiment, study.paths, proposal, number, tuning.engine, watch, tuning.notify)
     if isinstance(learnt, ScoutFailed):
         folder = keep_as_trial(study.paths, number)
         record = read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
         return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}")
-    return _run(tuning, proposal, history, train_loader=learnt.key)
+    return _run(tuning, proposal, history, train_loader=learnt.key, data=data)
 
 
 def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
@@ -128,7 +131,7 @@ def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
     asked = ceiling_asked(record, _watch(tuning, proposal))
     if asked is None:
         return None
-    found = _run(tuning, proposal, (), train_loader=asked.loader, ceiling=asked)
+    found = _run(tuning, proposal, (), train_loader=asked.loader, ceiling=asked, data=_data(tuning))
     _keep(tuning, found)
     tuning.notify(TrialFinished(record=found))
     return found
@@ -140,8 +143,10 @@ def _run(
     history: Sequence[TrialRecord],
     *,
     train_loader: str | None,
+    data: Prints,
     ceiling: FindCeiling | None = None,
 ) -> TrialRecord:
+    """`data`: as they were before anything of it ran."""
     number = tuning.study.next_trial()
     folder = tuning.study.new_trial_folder(number)
     spec, notes = prepare_trial(
@@ -163,7 +168,15 @@ def _run(
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
-    return replace(record, notes=(*record.notes, *notes))
+    evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
+    return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})
+
+
+def _data(tuning: Tuning) -> Prints:
+    """Before a study's first trial nobody asks for it: its files shall be as cold as they are."""
+    if tuning.study.next_trial() == 1:
+        return {}
+    return data_prints(tuning.experiment.workload, tuning.study.paths.root.parent)
 
 
 def _watch(tuning: Tuning, proposal: Proposal) -> Watch:

@@ -91,11 +91,11 @@ class Study:
         return found
 
 
-def without_accident(study: Study) -> list[tuple[int, float]]:
+def without_accident(study: Study, **settings: Any) -> list[tuple[int, float]]:
     """The losses of the same training by hand, never stopped."""
     config = yaml.safe_load((study.folder / "demo.yaml").read_text())
     config.pop("vtune")
-    config |= {"accident": None, "output_dir": "by_hand", "step_s": 0, "load_s": 0}
+    config |= {"accident": None, "output_dir": "by_hand", "step_s": 0, "load_s": 0, **settings}
     (study.folder / "by_hand.yaml").write_text(yaml.safe_dump(config))
     subprocess.run(
         [sys.executable, str(SCRIPT), "--config", "by_hand.yaml"], cwd=study.folder, env=quiet_env(), check=True

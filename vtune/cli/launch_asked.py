@@ -49,6 +49,25 @@ def asked_launch(
     experiment = asked.experiment if grace_s is None else replace(asked.experiment, grace_s=grace_s)
     report = find_report(experiment.study, results=results, limits=experiment.limits)
     planned = plan_launch(
-        experiment, report, trial=number, step_down=step_down, rescale=rescale, resume=resume, extra=extra
+        experiment,
+        report,
+        trial=number,
+        step_down=step_down,
+        rescale=rescale,
+        resume=resume,
+        extra=extra,
+        typed=_typed_again(config, typed, grace, experiment.study),
     )
     return planned, asked.notes
+
+
+def _typed_again(config: str | None, typed: CommandLine, grace: str | None, study: str) -> tuple[str, ...]:
+    """Nothing in the study knows of it. A config may have been changed since the study keeps its copy of it."""
+    options = (
+        ("--config", config),
+        ("--study", study if config is None else typed.study),
+        ("--vram-limit", typed.vram_limit),
+        ("--ram-limit", typed.ram_limit),
+        ("--grace", grace),
+    )
+    return tuple(word for option, text in options if text is not None for word in (option, text))

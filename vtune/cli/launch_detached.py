@@ -54,6 +54,7 @@ def launch_detached(planned: PlannedLaunch, *, as_json: bool, quiet: bool) -> in
                 "status": "running",
                 "promised_samples_per_s": planned.spec.promise.samples_per_s,
                 "achieved_samples_per_s": None,
+                "promised_run_s": planned.spec.promise.run_s,
                 "step_downs": [],
                 "pid": told["pid"],
                 "guard_pid": told["guard_pid"],

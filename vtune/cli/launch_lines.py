@@ -41,6 +41,9 @@ def progress_text(now: LaunchProgress) -> str:
     text += f" · {rate(achieved)} samples/s"
     if now.promised:
         text += f", {achieved / now.promised:.0%} of the {rate(now.promised)} promised"
+    if now.run_s is not None:
+        text += f" · {seconds(now.achieved.left_s)} left: {seconds(now.run_s)} for the whole run"
+        text += "" if now.promised_run_s is None else f", {seconds(now.promised_run_s)} promised"
     return text
 
 

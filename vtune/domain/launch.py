@@ -74,13 +74,16 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
-    """As the counters tell, over the attempt that ran last."""
+    """As the counters tell: of one attempt; in a result, of the whole launch."""
 
     steps: int = 0
+    # Steady, and always of one attempt: the one that runs, or ran last.
     samples_per_s: float | None = None
     # From the start of the process, pauses and start-up included.
     samples_per_s_whole: float | None = None
     seconds: float = 0.0
+    # Until the planned end, pauses included; None where either is not known. 0 of what has completed.
+    left_s: float | None = None
     ram_peak_bytes: int | None = None
     shm_peak_bytes: int | None = None
     vram_peak_bytes: int | None = None
@@ -102,3 +105,9 @@ class LaunchResult:
     step_downs: tuple[StepDown, ...] = ()
     # How to go on, where there is a way.
     next_command: str | None = None
+
+    @property
+    def run_s(self) -> float | None:
+        """What the whole run takes: projected where it has not completed."""
+        left_s = self.achieved.left_s
+        return None if left_s is None else self.achieved.seconds + left_s

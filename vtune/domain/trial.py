@@ -166,6 +166,8 @@ class TrialOutcome:
     shm_left: tuple[str, ...] = ()
     # Why the command could not be started at all, in the operating system's words.
     start_error: str | None = None
+    # Because another run holds what this one was to hold alone.
+    held_elsewhere: bool = False
     group: MemoryGroupEnd | None = None
     # None where nothing watched, or in records that do not say it.
     ram_guard: RamGuard | None = None

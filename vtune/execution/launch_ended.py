@@ -20,6 +20,7 @@ from vtune.execution.launch_guard import AttemptEnd
 from vtune.execution.read import LAST_WORDS_CHARS
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_trial_files
+from vtune.telemetry.disk import existing, free_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,28 +115,13 @@ def _by_disk(places: Sequence[Path]) -> list[tuple[Path, int]]:
     """The first place of each disk: what is free there changes from one look to the next."""
     found: dict[int, tuple[Path, int]] = {}
     for place in places:
-        there = _existing(place)
-        if (free := _free(there)) is not None:
+        if (free := free_bytes(existing(place))) is not None:
             found.setdefault(_disk(place), (place, free))
     return list(found.values())
 
 
 def _disk(place: Path) -> int:
-    return _existing(place).stat().st_dev
-
-
-def _existing(place: Path) -> Path:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
-
-
-def _free(place: Path) -> int | None:
-    try:
-        status = os.statvfs(place)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
+    return existing(place).stat().st_dev
 
 
 def _largest(folder: Path) -> int:

@@ -49,6 +49,7 @@ class Guarded:
     vram_share: float | None = None
     vram_bytes: int | None = None
     hang_time_s: float = 120.0
+    startup_time_s: float = 600.0
     grace_s: float = 120.0
     epoch_steps: int | None = None
     # Done by earlier attempts.
@@ -139,7 +140,7 @@ def run_attempt(
             outcome=outcome,
             verdict=guard.verdict,
             achieved=guard.achieved(outcome.seconds),
-            saved_at_step=watch.saved_at_step,
+            saved_at_step=watch.checkpoints.saved_at_step,
             samples=tuple(watch.samples),
         )
 
@@ -204,10 +205,15 @@ class _Guard:
             samples_per_s=pace * batch if pace is not None and batch else None,
             samples_per_s_whole=steps * batch / whole_s if batch and steps and whole_s > 0 else None,
             seconds=whole_s,
+            left_s=self._watch.pace.left_s(self._steps_left()),
             ram_peak_bytes=watch.ram_peak_bytes,
             shm_peak_bytes=watch.shm_peak_bytes,
             vram_peak_bytes=watch.vram_peak_bytes,
         )
+
+    def _steps_left(self) -> int | None:
+        planned = self._guarded.promise.steps
+        return None if planned is None else max(0, planned - self._guarded.steps_before - self._watch.progress.steps)
 
     def _standing(self, now: float) -> Standing:
         return Standing(
@@ -232,8 +238,6 @@ class _Guard:
                 why=f"{bytes_(used)} of VRAM in use, over the limit of {bytes_(most)}",
             )
         elif self._hangs(now):
-            quiet_s = now - (self._watch.progress.last_sign_s or now)
-            steps = self._watch.progress.steps
             facts = self._watch.facts
             stacks = take_stacks(self._folder, self._trial.pids(), [fact for fact in facts if fact.name == "stacks"])
             leader = next((fact.pid for fact in facts if fact.name == "optimizer"), None)
@@ -241,8 +245,7 @@ class _Guard:
             self.verdict = Verdict(
                 status=TrialStatus.HUNG,
                 trouble="workers" if may_wait_for_a_worker(stacks) else None,
-                why=f"no step, batch or checkpoint for {seconds(quiet_s)} after step {steps}, and nobody of it at work"
-                + (f"; {where}" if where else ""),
+                why=f"{self._quiet(now)}, and nobody of it at work{f'; {where}' if where else ''}",
             )
         if self.verdict is not None:
             self._tell("verdict", f"{self.verdict.why}: asked to save and end")
@@ -262,17 +265,25 @@ class _Guard:
             self._watch.pace.interruptions += 1
 
     def _hangs(self, now: float) -> bool:
-        progress = self._watch.progress
+        progress, guarded = self._watch.progress, self._guarded
         if progress.last_sign_s is None:
-            return False
-        since_s = now - max(self._guarded.hang_time_s, HANG_PAUSES * self._stopped.without(progress.longest_gap_s))
-        if progress.last_sign_s > since_s:
+            # Models are built and data indexed before the first batch, now and then without a sign of work.
+            since_s = now - max(guarded.hang_time_s, guarded.startup_time_s)
+        else:
+            since_s = now - max(guarded.hang_time_s, HANG_PAUSES * self._stopped.without(progress.longest_gap_s))
+        if (progress.last_sign_s or self._started_s) > since_s:
             return False
         if self._stopped.last_s is not None and self._stopped.last_s > since_s:
             return False
         samples = self._watch.since(since_s)
         busy = [gpu.util_percent for one in samples for gpu in one.gpus if gpu.util_percent is not None]
         return stands_still(samples, since_s) and not any(util > GPU_IDLE_PERCENT for util in busy)
+
+    def _quiet(self, now: float) -> str:
+        progress = self._watch.progress
+        if progress.last_sign_s is None:
+            return f"no batch within {seconds(now - self._started_s)} of its start"
+        return f"no step, batch or checkpoint for {seconds(now - progress.last_sign_s)} after step {progress.steps}"
 
     def _look_at_pace(self, now: float) -> None:
         pace = self._watch.pace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.config.launch_config import write_launch_config
@@ -12,13 +13,20 @@ from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Effect, Scalar, SetConfigKey
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.trial import TrialSpec
-from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.journal.paths import StudyPaths
 from vtune.knobs.plan import changes_of, effects_of, fill_placeholders, limits_of, trial_config_path, turned_command
 
 Keys = Mapping[tuple[str, ...], ConfigValue]
 
 
-def launch_spec(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAttempt:
+    spec: TrialSpec
+    # The copy of the training's config that it gets; None where its command names its own and no key of it is changed.
+    config: Path | None
+
+
+def plan_attempt(
     experiment: Experiment,
     settings: Mapping[str, Scalar],
     *,
@@ -28,12 +36,12 @@ def launch_spec(
     keys: Keys,
     resume: Sequence[str] = (),
     locks: Sequence[Path] = (),
-) -> TrialSpec:
+) -> PlannedAttempt:
     """`keys`: of the training's config, beside those of the settings. Touches no disk."""
     workload = experiment.workload
     effects = _effects(experiment, settings, train_loader, keys)
     config = trial_config_path(workload, effects, folder)
-    return TrialSpec(
+    spec = TrialSpec(
         trial=trial,
         origin="launch",
         reason=f"the full run with the settings of trial {trial}",
@@ -46,18 +54,12 @@ def launch_spec(
         outlives=True,
         locks=tuple(map(str, locks)),
     )
+    return PlannedAttempt(spec=spec, config=config)
 
 
-def config_of(
-    experiment: Experiment, settings: Mapping[str, Scalar], folder: Path, train_loader: str | None, keys: Keys
-) -> Path | None:
-    return trial_config_path(experiment.workload, _effects(experiment, settings, train_loader, keys), folder)
-
-
-def write_config(experiment: Experiment, spec: TrialSpec, folder: TrialPaths) -> None:
-    target = trial_config_path(experiment.workload, spec.effects, folder.root)
-    if target is not None:
-        write_launch_config(experiment.workload, changes_of(spec.effects).config, target)
+def write_config(experiment: Experiment, attempt: PlannedAttempt) -> None:
+    if attempt.config is not None:
+        write_launch_config(experiment.workload, changes_of(attempt.spec.effects).config, attempt.config)
 
 
 def locks_of(workload: Workload, study: StudyPaths) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vtune.domain.launch import LaunchEvent
+from vtune.domain.launch import LaunchEvent, LaunchStatus
 from vtune.execution.process_tree import boot_id, process_of
 from vtune.execution.sweep import supervisor_lives
 from vtune.journal.launch_files import append_event, read_json, write_state
@@ -38,33 +38,43 @@ def running_launch(study: StudyPaths) -> RunningLaunch | None:
     return None
 
 
-def left_unguarded(study: StudyPaths) -> tuple[int, str] | None:
-    """The last launch, where it ended after its guard was killed: its number and how it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftLaunch:
+    """One that ended after its guard was killed."""
+
+    number: int
+    status: LaunchStatus
+    how: str
+
+
+def left_unguarded(study: StudyPaths) -> list[LeftLaunch]:
+    """None as long as one of them runs."""
     numbers = study.launch_numbers()
-    if not numbers:
-        return None
-    launch = study.launch(numbers[-1])
-    if read_json(launch.state).get("status") != "running" or running_launch(study) is not None:
-        return None
+    left = [number for number in numbers if read_json(study.launch(number).state).get("status") == "running"]
+    return [_left(study, number) for number in left] if left and running_launch(study) is None else []
+
+
+def _left(study: StudyPaths, number: int) -> LeftLaunch:
+    launch = study.launch(number)
     attempts = launch.attempt_numbers()
     outcome = read_outcome(launch.attempt(attempts[-1])) if attempts else None
     if outcome is None:
-        return numbers[-1], "was killed together with its supervisor: nobody saw its end"
-    how = f"signal {outcome.signal}" if outcome.signal is not None else f"exit code {outcome.exit_code}"
-    return numbers[-1], f"went on after its guard was killed, and ended with {how}"
+        how = "was killed together with its supervisor: nobody saw its end"
+        return LeftLaunch(number=number, status="failed", how=how)
+    end = f"signal {outcome.signal}" if outcome.signal is not None else f"exit code {outcome.exit_code}"
+    return LeftLaunch(
+        number=number,
+        status="completed" if outcome.exit_code == 0 else "failed",
+        how=f"went on after its guard was killed, and ended with {end}",
+    )
 
 
 def settle(study: StudyPaths) -> None:
     """What ended unseen is written down as ended: from then on it is history."""
-    left = left_unguarded(study)
-    if left is None:
-        return
-    launch = study.launch(left[0])
-    attempts = launch.attempt_numbers()
-    outcome = read_outcome(launch.attempt(attempts[-1])) if attempts else None
-    status = "completed" if outcome is not None and outcome.exit_code == 0 else "failed"
-    append_event(launch, LaunchEvent(at=time.time(), kind="ended", text=left[1]))
-    write_state(launch, {**read_json(launch.state), "status": status})
+    for left in left_unguarded(study):
+        launch = study.launch(left.number)
+        append_event(launch, LaunchEvent(at=time.time(), kind="ended", text=f"{left.status}: it {left.how}"))
+        write_state(launch, {**read_json(launch.state), "status": left.status})
 
 
 def living_guard(launch: LaunchPaths) -> int | None:

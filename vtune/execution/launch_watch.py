@@ -11,7 +11,7 @@ from io import RawIOBase
 
 from vtune.analysis.guard.memory import Breach, Reading, Suspicion, predicted, thinned
 from vtune.analysis.guard.pace import WARM_UP_STEPS, Pace
-from vtune.analysis.guard.progress import Progress, progress_of, saved_at_step
+from vtune.analysis.guard.progress import Checkpoints, Progress, progress_of
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.execution.running import RunningTrial
 from vtune.journal.counts import read_counts
@@ -24,7 +24,6 @@ from vtune.telemetry.host import HostSampler
 LOOK_S, PSS_S = 1.0, 10.0
 # In memory: enough to tell whether anybody has moved since a hang may have begun.
 KEPT_S = 3600.0
-KEPT_LOOKS = 600
 # On disk: every few seconds at first, then ever more seldom. Some 2000 lines in ten days.
 TELEMETRY_S, TELEMETRY_SHARE = 2.0, 0.005
 
@@ -46,6 +45,7 @@ class LaunchWatch:
     ) -> None:
         self.pace = Pace()
         self.progress = Progress(t_s=started_s)
+        self.checkpoints = Checkpoints()
         self.samples: deque[TelemetrySample] = deque(maxlen=int(KEPT_S / LOOK_S))
         self.facts: list[Fact] = []
         self.ram_peak_bytes: int | None = None
@@ -56,7 +56,6 @@ class LaunchWatch:
         self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
         self._log = StepLog(folder)
         self._host = HostSampler(lambda: list(trial.pids()), trial.own_pids)
-        self._looks: deque[Progress] = deque(maxlen=KEPT_LOOKS)
         self._readings: dict[str, list[Reading]] = {"ram": [], "shm": [], "vram": []}
         self._apart_s = dict.fromkeys(self._readings, LOOK_S)
         self._suspicions = {name: Suspicion() for name in self._readings}
@@ -86,13 +85,8 @@ class LaunchWatch:
         )
         counts = read_counts(self._folder)
         self.progress = progress_of(counts, now_s, passes=len(self._log.facts_named("pass")))
-        if not self._looks or self._looks[-1].steps != self.progress.steps:
-            self._looks.append(self.progress)
+        self.checkpoints.look(self.progress)
         self.pace.look(self.progress)
-
-    @property
-    def saved_at_step(self) -> int | None:
-        return saved_at_step(self._looks, self.progress.last_save_s)
 
     @property
     def ram_bytes(self) -> int | None:

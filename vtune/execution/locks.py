@@ -14,6 +14,7 @@ class Locks:
         self._paths = paths
         # Python opens nothing inheritable: the training, which may leave somebody behind, does not hold them.
         self._descriptors: list[int] = []
+        self.held_elsewhere = False
 
     def take(self) -> str | None:
         """Why not: the file that is held, and by whom; or what the operating system says of it."""
@@ -25,6 +26,7 @@ class Locks:
                 self._descriptors.append(descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                self.held_elsewhere = True
                 return f"{path}: held by another run{_holder(descriptor)}"
             except OSError as error:
                 return f"{path}: {error.strerror}"

@@ -163,6 +163,7 @@ class Supervisor:
             "shm_removed": removed or (),
             "shm_left": left or (),
             "start_error": start_error,
+            "held_elsewhere": self._locks.held_elsewhere,
             "group": group,
             "ram_guard": self._guard.account(),
             "over": self._guard.over,

@@ -20,11 +20,11 @@ NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modul
 Files = dict[str, tuple[int, int]]
 
 
-def files_below(folder: Path, but: Path) -> Files:
+def files_below(folder: Path, but: Path, *more: Path, most: int = MOST_ENTRIES) -> Files:
     """Path → (time of change, size), without vtune's own results and what no training writes."""
     found: Files = {}
     waiting = [folder]
-    own = but.resolve()
+    own = {one.resolve() for one in (but, *more)}
     seen = 0
     while waiting:
         try:
@@ -33,11 +33,11 @@ def files_below(folder: Path, but: Path) -> Files:
             continue
         for entry in entries:
             seen += 1
-            if seen > MOST_ENTRIES:
+            if seen > most:
                 return found
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in NOT_LOOKED_INTO and Path(entry.path).resolve() != own:
+                    if entry.name not in NOT_LOOKED_INTO and Path(entry.path).resolve() not in own:
                         waiting.append(Path(entry.path))
                 else:
                     stat = entry.stat(follow_symlinks=False)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from vtune.analysis.guard.room import Free, lacking
-from vtune.config.output import FOLDER_NAMES, OUTPUT_NAMES
 from vtune.config.program import resolve_program
 from vtune.domain.machine import Machine
 from vtune.domain.trial import TrialStatus
 from vtune.errors import MachineError, UsageError
 from vtune.execution.launch_running import left_unguarded, running_launch
+from vtune.execution.named_data import changed_data, data_prints
 from vtune.execution.ram_limits import ram_limits
 from vtune.journal.code import changed_code
 from vtune.journal.journal import Journal
@@ -24,13 +22,14 @@ from vtune.launcher.plan import PlannedLaunch
 from vtune.strategies.left_out import changed_values
 from vtune.strategies.race_plan import turned
 from vtune.strategies.relaunch import changed_since
+from vtune.telemetry.disk import free_bytes
 from vtune.telemetry.free_gpus import free_gpus
 from vtune.telemetry.host import available_ram_bytes
 from vtune.telemetry.memory import shared_memory
 from vtune.telemetry.training_python import training_python
 
 MOST_NAMED = 6
-NAMES_DATA = re.compile(r"(?i)data|path|root|file|folder|images|labels|volumes")
+OUT_OF_MEMORY = (TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.OUT_OF_VRAM)
 
 
 class Stale(UsageError):
@@ -41,7 +40,7 @@ class NoRoom(MachineError):
     """The machine cannot carry it now."""
 
 
-def check_nothing_runs(planned: PlannedLaunch) -> str | None:
+def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
     """Never two trainings of one study; how a launch ended whose guard was killed is told."""
     running = running_launch(planned.study)
     if running is not None:
@@ -50,8 +49,7 @@ def check_nothing_runs(planned: PlannedLaunch) -> str | None:
             f"launch {running.number} of study {planned.spec.study} still runs as process {running.pid}, {guard}",
             hint=f"wait for its end, or end it: kill {running.guard_pid or running.pid} lets it save",
         )
-    left = left_unguarded(planned.study)
-    return None if left is None else f"launch {left[0]} {left[1]}"
+    return [f"launch {left.number} {left.how}" for left in left_unguarded(planned.study)]
 
 
 def check_stale(planned: PlannedLaunch, machine: Machine) -> None:
@@ -69,7 +67,7 @@ def check_room(planned: PlannedLaunch, machine: Machine) -> None:
     asked = planned.experiment.limits.ram
     limits = ram_limits(asked.resolve(machine.ram_bytes) if asked is not None else None)
     places = tuple(Path(one) for one in planned.spec.output) or (Path(planned.spec.cwd),)
-    disk = [(str(place), free) for place in places if (free := _free(place)) is not None]
+    disk = [(str(place), free) for place in places if (free := free_bytes(place)) is not None]
     found = lacking(
         measured,
         Free(
@@ -102,18 +100,13 @@ def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:
     values = changed_values(record, experiment, study)
     if values:
         yield f"the config: {_named(values)} changed since"
-    data = list(_changed_data(planned))
+    later = [one for one in Journal(study.journal).read() if one.trial > record.trial]
+    data = changed_data(record, later, data_prints(experiment.workload, study.root.parent))
     if data:
         yield f"the data: {_named(data)} changed since"
-    later = [
-        one
-        for one in Journal(study.journal).read()
-        if one.trial > record.trial
-        and one.asked == record.asked
-        and one.status in (TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.OUT_OF_VRAM)
-    ]
-    if later:
-        yield f"the same settings failed since, in trial {later[-1].trial}: {later[-1].detail}"
+    failed = [one for one in later if one.asked == record.asked and one.status in OUT_OF_MEMORY]
+    if failed:
+        yield f"the same settings failed since, in trial {failed[-1].trial}: {failed[-1].detail}"
 
 
 def _another_torch(planned: PlannedLaunch) -> Iterator[str]:
@@ -129,55 +122,6 @@ def _another_torch(planned: PlannedLaunch) -> Iterator[str]:
         yield f"torch: was {then}, is {now.torch}"
     elif now.problem is not None:
         yield f"torch: {now.problem}"
-
-
-def _changed_data(planned: PlannedLaunch) -> Iterator[str]:
-    """Files and folders that the config or the command names, touched after the trial began."""
-    spec = planned.study.trial(planned.record.trial).spec
-    try:
-        begun = spec.stat().st_mtime
-    except OSError:
-        return
-    workload, outputs = planned.experiment.workload, [Path(one) for one in planned.spec.output]
-    words = [word.partition("=")[2] or word for word in workload.command[1:]]
-    for text in dict.fromkeys((*_paths_in(workload.config or {}), *words)):
-        path = workload.cwd / text
-        try:
-            there, config = path.resolve(), workload.config_path
-            own = there == workload.cwd.resolve() or any(_are_one(there, output) for output in outputs)
-            if path.suffix == ".py" or own or (config is not None and there == config.resolve()):
-                continue
-            if text and path.exists() and path.stat().st_mtime > begun:
-                yield text
-        except (OSError, ValueError):
-            continue
-
-
-def _are_one(path: Path, output: Path) -> bool:
-    return path.is_relative_to(output) or output.is_relative_to(path)
-
-
-def _paths_in(config: Mapping[Any, Any]) -> Iterator[str]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _paths_in(value)
-        elif isinstance(value, str) and len(value) < 1000 and _names_data(str(key), value):
-            yield value
-
-
-def _names_data(key: str, value: str) -> bool:
-    """A word that only happens to be the name of a file says nothing of data."""
-    return key not in OUTPUT_NAMES | FOLDER_NAMES and ("/" in value or NAMES_DATA.search(key) is not None)
-
-
-def _free(place: Path) -> int | None:
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    try:
-        status = os.statvfs(place)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
 
 
 def _named(names: Sequence[str]) -> str:

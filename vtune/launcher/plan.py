@@ -12,7 +12,7 @@ from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.domain.launch import LaunchSpec, Promise
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
-from vtune.execution.launch_prepare import config_of, launch_spec
+from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt
 from vtune.execution.scout import known_loader
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
@@ -35,13 +35,17 @@ class PlannedLaunch:
     record: TrialRecord
     number: int
     spec: LaunchSpec
+    # The command and the config that are shown are those that run.
+    first: PlannedAttempt
     train_loader: str | None
+    # Optimizer steps of one epoch, where its length is known.
+    epoch_steps: int | None = None
     # Of the training's config, beside the settings: iterations that were rescaled.
     keys: Mapping[tuple[str, ...], ConfigValue] = field(default_factory=dict)
-    # Asked for beside the trial's own settings.
-    extra: Mapping[str, Scalar] = field(default_factory=dict)
     # From the start with the words that make the training go on.
     resume: bool = False
+    # What was typed for this launch alone, and is typed again to go on: the study's name, limits, the grace.
+    typed: tuple[str, ...] = ()
     # What whoever launches it has to know: another effective batch, iterations that were not rescaled.
     notes: tuple[str, ...] = ()
 
@@ -59,6 +63,7 @@ def plan_launch(
     rescale: bool = False,
     resume: bool = False,
     extra: Mapping[str, Scalar] | None = None,
+    typed: Sequence[str] = (),
 ) -> PlannedLaunch:
     record = _record(report, trial)
     study = StudyPaths(report.folder)
@@ -82,7 +87,7 @@ def plan_launch(
     keys, planned, note = _rescaled(experiment, factor, asked=rescale)
     number = max((0, *study.launch_numbers())) + 1
     folder = study.launch(number).attempt(1).root.absolute()
-    trial_spec = launch_spec(
+    first = plan_attempt(
         experiment,
         settings,
         trial=record.trial,
@@ -90,68 +95,84 @@ def plan_launch(
         train_loader=key,
         keys=keys,
         resume=experiment.resume if resume else (),
+        locks=locks_of(experiment.workload, study),
     )
-    config = config_of(experiment, settings, folder, key, keys)
     ways = by_way({name: value for name, value in settings.items() if is_setting(name, value, experiment)}, experiment)
     lines = python_lines(ways.options, report.loader_at)
-    baseline, promise = (
-        report.choice.baseline,
-        promise_of(record, planned, batch_scale=factor / batch_factor(turned(record), experiment)),
-    )
+    beside = factor / batch_factor(turned(record), experiment)
+    promise = promise_of(record, planned, batch_scale=beside)
+    # Where it goes on, nobody knows how much is left.
+    promise = replace(promise, steps=None, run_s=None) if resume else promise
     return PlannedLaunch(
         experiment=experiment,
         study=study,
         report=report,
         record=record,
         number=number,
+        first=first,
         train_loader=key,
+        epoch_steps=epoch_steps(record, planned, batch_scale=beside),
         keys=keys,
-        extra=dict(extra or {}),
         resume=resume,
+        typed=tuple(typed) or ("--study", report.study),
         spec=LaunchSpec(
             launch=number,
             study=report.study,
-            # Where it goes on, nobody knows how many steps are left.
-            promise=replace(promise, steps=None) if resume else promise,
+            promise=promise,
             settings=settings,
-            command=trial_spec.command,
-            cwd=trial_spec.cwd,
-            env=trial_spec.env,
-            config=None if config is None else str(config),
+            command=first.spec.command,
+            cwd=first.spec.cwd,
+            env=first.spec.env,
+            config=None if first.config is None else str(first.config),
             resume=experiment.resume,
             step_down=step_down,
             grace_s=experiment.grace_s,
             output=tuple(map(str, output_folders(experiment.workload))),
             by_hook=tuple(f"{line.where}: {line.option}={line.value}" for line in lines),
         ),
-        notes=(*(another_training(record, baseline) if note is None else note), *_beside(record, extra or {})),
+        notes=(
+            *(another_training(record, report.choice.baseline) if note is None else note),
+            *_beside(record, extra or {}),
+        ),
     )
 
 
 def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> Promise:
     """`batch_scale`: of the effective batch, by what is set beside the trial's own settings."""
     measured = record.measurement
-    if batch_scale != 1.0 and measured.effective_batch:
-        measured = replace(measured, effective_batch=round(measured.effective_batch * batch_scale))
-        record = replace(record, measurement=measured)
-    epoch = epoch_steps(record, planned)
+    epoch, batch = epoch_steps(record, planned, batch_scale=batch_scale), _batch(record, batch_scale)
+    steps = epoch * planned.epochs if epoch is not None and planned.epochs else None
+    whole, run_s = measured.samples_per_s_whole_run, measured.projected.run_s
+    if _counts_iterations(planned) and steps and batch and run_s and whole and measured.samples_per_s:
+        # A trial's projection keeps the samples that the run has with the user's own batch; these steps see others.
+        run_s += (steps * batch - whole * run_s) / measured.samples_per_s
+        whole = steps * batch / run_s
     return Promise(
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
         samples_per_s_ci95=measured.samples_per_s_ci95,
-        samples_per_s_whole_run=measured.samples_per_s_whole_run,
-        run_s=measured.projected.run_s,
-        effective_batch=measured.effective_batch,
-        steps=epoch * planned.epochs if epoch is not None and planned.epochs else None,
+        samples_per_s_whole_run=whole,
+        run_s=run_s,
+        effective_batch=batch,
+        steps=steps,
     )
 
 
-def epoch_steps(record: TrialRecord, planned: PlannedRun) -> int | None:
+def epoch_steps(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> int | None:
     """Optimizer steps of one epoch of the run that is launched, where its length is known."""
-    if planned.iterations_per_epoch and not planned.samples_per_epoch:
+    if _counts_iterations(planned):
         return planned.iterations_per_epoch
-    samples, batch = record.measurement.samples_per_epoch, record.measurement.effective_batch
+    samples, batch = record.measurement.samples_per_epoch, _batch(record, batch_scale)
     return -(-samples // batch) if samples and batch else None
+
+
+def _batch(record: TrialRecord, scale: float) -> int | None:
+    batch = record.measurement.effective_batch
+    return round(batch * scale) if batch else None
+
+
+def _counts_iterations(planned: PlannedRun) -> bool:
+    return planned.iterations_per_epoch is not None and not planned.samples_per_epoch
 
 
 def _record(report: StudyReport, trial: int | None) -> TrialRecord:
@@ -192,8 +213,7 @@ def _rescaled(
 ) -> tuple[Mapping[tuple[str, ...], ConfigValue], PlannedRun, Sequence[str] | None]:
     """Epochs that count iterations see more samples with a larger batch; asked to, they keep their samples."""
     planned = experiment.planned_run
-    bounded = planned.iterations_per_epoch is not None and not planned.samples_per_epoch
-    if factor == 1.0 or not bounded or planned.iterations_per_epoch is None:
+    if factor == 1.0 or not _counts_iterations(planned) or planned.iterations_per_epoch is None:
         if asked:
             raise UsageError(
                 "--rescale-iterations has nothing to do: "

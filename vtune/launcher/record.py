@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vtune.domain.effects import Scalar
 from vtune.domain.machine import Machine
@@ -15,7 +16,14 @@ from vtune.journal.study import open_study
 
 
 def record_of(
-    source: TrialRecord, settings: Mapping[str, Scalar], end: AttemptEnd, how: Ended, *, launch: int, number: int
+    source: TrialRecord,
+    settings: Mapping[str, Scalar],
+    end: AttemptEnd,
+    how: Ended,
+    *,
+    launch: int,
+    number: int,
+    evidence: Mapping[str, Any],
 ) -> TrialRecord:
     achieved, then = end.achieved, source.measurement
     steps = "an unknown number of" if achieved.counters_gone else achieved.steps
@@ -48,6 +56,7 @@ def record_of(
             f"{source.trial} promised {rate(then.samples_per_s)}",
         ),
         asked=dict(settings),
+        evidence=evidence,
     )
 
 
@@ -58,6 +67,7 @@ def keep(
     how: Ended,
     *,
     launch: int,
+    evidence: Mapping[str, Any],
     results: Path,
     study: str,
     machine: Machine,
@@ -65,6 +75,6 @@ def keep(
 ) -> int:
     """The number that it got."""
     with open_study(results, study, machine, wait=wait) as opened:
-        record = record_of(source, settings, end, how, launch=launch, number=opened.next_trial())
+        record = record_of(source, settings, end, how, launch=launch, number=opened.next_trial(), evidence=evidence)
         opened.journal.append(record)
         return record.trial

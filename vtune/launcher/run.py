@@ -19,12 +19,13 @@ from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
-from vtune.execution.launch_prepare import launch_spec, locks_of, write_config
+from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
 from vtune.execution.launch_running import identity, settle
+from vtune.execution.named_data import data_evidence, data_prints
 from vtune.execution.sweep import sweep_stale
 from vtune.journal.launch_files import append_event, write_launch, write_state
-from vtune.journal.paths import LaunchPaths
-from vtune.launcher.plan import PlannedLaunch, epoch_steps
+from vtune.journal.paths import LaunchPaths, TrialPaths
+from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.record import keep
 from vtune.launcher.safer import find_safer, go_on_command
 from vtune.reporting.words import settings_text
@@ -35,15 +36,28 @@ STATE_EVERY_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchProgress:
-    launch: int
-    attempt: int
-    pid: int | None
     steps: int
     steps_at_end: int | None
     achieved: Achieved
     promised: float | None
-    ram_bytes: int | None
+    promised_run_s: float | None
     seconds: float
+
+    @property
+    def run_s(self) -> float | None:
+        """The whole run, as it goes."""
+        return None if self.achieved.left_s is None else self.seconds + self.achieved.left_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """Of the whole launch."""
+
+    how: Ended
+    status: LaunchStatus
+    # Of what ran since the last step-down.
+    achieved: Achieved
+    go_on: str | None
 
 
 Notify = Callable[[LaunchEvent | LaunchProgress], None]
@@ -52,15 +66,11 @@ Notify = Callable[[LaunchEvent | LaunchProgress], None]
 def run_launch(planned: PlannedLaunch, machine: Machine, engine: LocalEngine, notify: Notify) -> LaunchResult:
     launch = planned.study.launch(planned.number)
     _make(launch, planned)
-    run = _Run(planned, machine, engine, launch, notify)
-    try:
-        return run.to_its_end()
-    except BaseException:
-        run.write_state("failed", force=True)
-        raise
+    return _Run(planned, machine, engine, launch, notify).to_its_end()
 
 
 def _make(launch: LaunchPaths, planned: PlannedLaunch) -> None:
+    settle(planned.study)
     try:
         launch.root.mkdir(parents=True)
     except FileExistsError:
@@ -68,7 +78,6 @@ def _make(launch: LaunchPaths, planned: PlannedLaunch) -> None:
             f"launch {planned.number} of study {planned.spec.study} was begun by another vtune this moment",
             hint="vtune report shows what runs",
         ) from None
-    settle(planned.study)
     for number in planned.study.launch_numbers():
         # Whose guard and supervisor were killed both.
         sweep_stale(planned.study.launch(number).attempts)
@@ -90,46 +99,87 @@ class _Run:
         )
         self._settings: Mapping[str, Scalar] = planned.settings
         self._record = planned.record
-        self._attempt, self._steps_before, self._ran_s = 0, 0, 0.0
+        self._attempt, self._ran_s = 0, 0.0
+        # Of this launch, at its last checkpoint.
+        self._saved_at_step: int | None = None
+        # The attempt that ended last, until it is known what follows.
+        self._last: AttemptEnd | None = None
         self._step_downs: list[StepDown] = []
         self._unkept: list[tuple[TrialRecord, Mapping[str, Scalar], AttemptEnd, Ended]] = []
+        # Before its first attempt.
+        self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
         self._unfit: set[int] = {planned.record.trial}
         self._started = time.time()
         self._state_due_s = 0.0
         self._standing: Standing | None = None
 
+    @property
+    def _steps_before(self) -> int:
+        return self._saved_at_step or 0
+
     def to_its_end(self) -> LaunchResult:
         self.write_state("running", force=True)
+        try:
+            end = self._attempts()
+        except KeyboardInterrupt:
+            if self._last is None and not self._unkept:
+                self._break_off("stopped", "interrupted before it ran")
+                raise
+            end = self._interrupted_between()
+        except BaseException as error:
+            self._break_off("failed", str(error) or type(error).__name__)
+            raise
+        return self._finish(end)
+
+    def _attempts(self) -> _End:
+        planned = self._planned
         while True:
-            folder_end, how = self._run_attempt()
+            end, how = self._run_attempt()
             safer = None
             if how.trouble is not None and how.status is not TrialStatus.INTERRUPTED:
-                safer = find_safer(self._planned, self._record, how.trouble, but=self._unfit, settings=self._settings)
-            may = self._planned.spec.step_down and self._planned.experiment.resume
-            if safer is None or not may or len(self._step_downs) >= MOST_STEP_DOWNS:
-                return self._finish(folder_end, how, go_on_command(self._planned, how, safer))
-            self._step_down(folder_end, how, safer.record, safer.settings)
+                safer = find_safer(planned, self._record, how.trouble, but=self._unfit, settings=self._settings)
+            may = planned.spec.step_down and planned.experiment.resume
+            if safer is not None and may and len(self._step_downs) < MOST_STEP_DOWNS:
+                self._step_down(end, how, safer.record, safer.settings)
+                continue
+            status: LaunchStatus = "completed"
+            go_on = None if safer is None else go_on_command(planned, safer.record, safer.settings)
+            if how.status is TrialStatus.INTERRUPTED or how.early:
+                status, go_on = "stopped", go_on_command(planned, self._record, self._settings)
+            elif how.status is not TrialStatus.COMPLETED:
+                status = "failed" if end.verdict is None else "stopped"
+            return _End(how=how, status=status, achieved=end.achieved, go_on=go_on)
+
+    def _interrupted_between(self) -> _End:
+        """What ran is told and kept, as where it is interrupted while it runs."""
+        how = Ended(status=TrialStatus.INTERRUPTED, detail="interrupted between two attempts")
+        if self._last is not None and all(end is not self._last for _, _, end, _ in self._unkept):
+            self._unkept.append((self._record, self._settings, self._last, how))
+        return _End(
+            how=how,
+            status="stopped",
+            achieved=Achieved() if self._last is None else self._last.achieved,
+            go_on=go_on_command(self._planned, self._record, self._settings),
+        )
+
+    def _break_off(self, status: LaunchStatus, why: str) -> None:
+        """There will be no result: what ran before is kept all the same."""
+        self._standing = None
+        self._tell("ended", f"{status}: {why}")
+        self.write_state(status, force=True)
+        self._keep_all()
 
     def _run_attempt(self) -> tuple[AttemptEnd, Ended]:
         planned, experiment = self._planned, self._planned.experiment
         self._attempt += 1
         folder = self._launch.attempt(self._attempt)
         folder.root.mkdir(parents=True)
-        spec = launch_spec(
-            experiment,
-            self._settings,
-            trial=self._record.trial,
-            folder=folder.root.absolute(),
-            train_loader=planned.train_loader,
-            keys=planned.keys,
-            resume=experiment.resume if self._attempt > 1 or planned.resume else (),
-            locks=locks_of(experiment.workload, planned.study),
-        )
-        write_config(experiment, spec, folder)
+        attempt = self._plan_attempt(folder)
+        write_config(experiment, attempt)
         limits, promise = experiment.limits, self._promise
         end = run_attempt(
             self._engine,
-            spec,
+            attempt.spec,
             folder,
             Guarded(
                 promise=promise,
@@ -138,8 +188,9 @@ class _Run:
                 vram_bytes=limits.vram.bytes if limits.vram is not None else None,
                 vram_share=limits.vram.fraction if limits.vram is not None else None,
                 hang_time_s=experiment.window.hang_time_s,
+                startup_time_s=experiment.window.startup_time_s,
                 grace_s=planned.spec.grace_s,
-                epoch_steps=epoch_steps(planned.record, experiment.planned_run),
+                epoch_steps=planned.epoch_steps,
                 steps_before=self._steps_before,
                 machine_ram_bytes=self._machine.ram_bytes,
             ),
@@ -147,7 +198,12 @@ class _Run:
             show=self._show,
         )
         output = tuple(map(Path, planned.spec.output))
-        self._check_locks(end)
+        if end.outcome.held_elsewhere and self._attempt == 1:
+            raise UsageError(
+                f"another training runs already: {end.outcome.start_error}",
+                hint="wait for its end, or end it: vtune never starts a second one",
+            )
+        self._last = end
         how = ended(end, folder, self._machine, experiment.window, output, Path(planned.spec.cwd))
         how = against_plan(
             how,
@@ -159,20 +215,38 @@ class _Run:
         self._unkept.append((self._record, self._settings, end, how))
         return end, how
 
+    def _plan_attempt(self, folder: TrialPaths) -> PlannedAttempt:
+        planned, experiment = self._planned, self._planned.experiment
+        if self._attempt == 1:
+            return planned.first
+        return plan_attempt(
+            experiment,
+            self._settings,
+            trial=self._record.trial,
+            folder=folder.root.absolute(),
+            train_loader=planned.train_loader,
+            keys=planned.keys,
+            resume=experiment.resume,
+            locks=locks_of(experiment.workload, planned.study),
+        )
+
     def _keep_all(self) -> None:
         """At the very end: another vtune may use the study for hours, and no run waits for that."""
+        planned = self._planned
+        evidence = data_evidence(self._data, data_prints(planned.experiment.workload, planned.study.root.parent))
         for number, _ in enumerate(self._unkept):
             try:
                 try:
-                    self._keep(number, wait=False)
+                    self._keep(number, evidence, wait=False)
                 except UsageError as error:
                     self._tell("waiting", f"its line for the journal waits: {error.message}")
-                    self._keep(number, wait=True)
-            except (VtuneError, OSError) as error:
+                    self._keep(number, evidence, wait=True)
+            except (VtuneError, OSError, KeyboardInterrupt) as error:
                 # The run itself has ended as it has: its own folder tells.
-                self._tell("not_recorded", f"the journal does not take it: {error}")
+                why = "interrupted" if isinstance(error, KeyboardInterrupt) else error
+                self._tell("not_recorded", f"the journal does not take it: {why}")
 
-    def _keep(self, number: int, *, wait: bool) -> None:
+    def _keep(self, number: int, evidence: Mapping[str, Any], *, wait: bool) -> None:
         planned, (record, settings, end, how) = self._planned, self._unkept[number]
         keep(
             record,
@@ -180,23 +254,17 @@ class _Run:
             end,
             how,
             launch=planned.number,
+            evidence=evidence,
             results=planned.study.root.parent,
             study=planned.spec.study,
             machine=self._machine,
             wait=wait,
         )
 
-    def _check_locks(self, end: AttemptEnd) -> None:
-        error = end.outcome.start_error
-        if error is not None and "held by another run" in error:
-            self.write_state("failed", force=True)
-            raise UsageError(
-                f"another training runs already: {error}",
-                hint="wait for its end, or end it: vtune never starts a second one",
-            )
-
     def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
-        at = None if end.saved_at_step is None else self._steps_before + end.saved_at_step
+        if end.saved_at_step is not None:
+            self._saved_at_step = self._steps_before + end.saved_at_step
+        at = self._saved_at_step
         self._step_downs.append(
             StepDown(
                 settings_before=dict(self._settings),
@@ -206,37 +274,36 @@ class _Run:
                 resumed_from_step=at,
             )
         )
+        self._ran_s += end.achieved.seconds
+        self._unfit.add(to.trial)
+        self._settings, self._record = dict(settings), to
+        self._last = None
         where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
         self._tell(
             "step_down",
             f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}): "
             f"{how.detail}; {where}",
         )
-        self._steps_before = at or 0
-        self._ran_s += end.achieved.seconds
-        self._unfit.add(to.trial)
-        self._settings, self._record = dict(settings), to
 
-    def _finish(self, end: AttemptEnd, how: Ended, go_on: str | None) -> LaunchResult:
-        status: LaunchStatus = "stopped" if how.early else "completed"
-        if how.status is not TrialStatus.COMPLETED:
-            stopped = how.status is TrialStatus.INTERRUPTED or end.verdict is not None
-            status = "stopped" if stopped else "failed"
+    def _finish(self, end: _End) -> LaunchResult:
         self._standing = None
-        self._tell("ended", f"{status}{f': {how.detail}' if how.detail else ''}")
+        self._tell("ended", f"{end.status}{f': {end.how.detail}' if end.how.detail else ''}")
+        achieved = self._of_all_attempts(end.achieved)
+        if end.status == "completed":
+            achieved = replace(achieved, left_s=0.0)
         result = LaunchResult(
             study=self._planned.spec.study,
             launch=self._planned.number,
             settings=dict(self._settings),
-            status=status,
-            ended=how.status,
-            detail=how.detail,
+            status=end.status,
+            ended=end.how.status,
+            detail=end.how.detail,
             promise=self._promise,
-            achieved=self._of_all_attempts(end.achieved),
+            achieved=achieved,
             step_downs=tuple(self._step_downs),
-            next_command=go_on,
+            next_command=end.go_on,
         )
-        self.write_state(status, force=True, achieved=end.achieved)
+        self.write_state(end.status, force=True, achieved=replace(end.achieved, left_s=achieved.left_s))
         self._keep_all()
         return result
 
@@ -279,14 +346,11 @@ class _Run:
         self.write_state("ending" if standing.ending else "running")
         self._notify(
             LaunchProgress(
-                launch=self._planned.number,
-                attempt=self._attempt,
-                pid=standing.leader_pid,
                 steps=self._steps_before + standing.achieved.steps,
                 steps_at_end=self._planned.spec.promise.steps,
                 achieved=standing.achieved,
                 promised=self._promise.samples_per_s,
-                ram_bytes=standing.ram_bytes,
+                promised_run_s=self._promise.run_s,
                 seconds=time.time() - self._started,
             )
         )
@@ -319,6 +383,8 @@ class _Run:
             "samples_per_s": achieved.samples_per_s,
             "samples_per_s_whole": achieved.samples_per_s_whole,
             "promised_samples_per_s": promise.samples_per_s,
+            "promised_run_s": promise.run_s,
+            "left_s": achieved.left_s,
             "seconds": time.time() - self._started,
             "ram_bytes": standing.ram_bytes if standing is not None else None,
             "step_downs": len(self._step_downs),

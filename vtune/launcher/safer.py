@@ -10,9 +10,7 @@ from vtune.analysis.guard.safer import ACCUMULATE, Safer, next_safer
 from vtune.domain.effects import Scalar
 from vtune.domain.launch import Trouble
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
-from vtune.execution.launch_ended import Ended
 from vtune.knobs.plan import check_reachable
 from vtune.knobs.registry import knob_named, knobs_of
 from vtune.launcher.plan import PlannedLaunch
@@ -44,22 +42,18 @@ def find_safer(
     )
 
 
-def go_on_command(planned: PlannedLaunch, how: Ended, safer: Safer | None) -> str | None:
-    """With the same settings where somebody stopped it, with safer ones where its own did not last. None where neither
-    would help."""
-    if how.status is not TrialStatus.INTERRUPTED and safer is None and not how.early:
-        return None
+def go_on_command(planned: PlannedLaunch, record: TrialRecord, settings: Mapping[str, Scalar]) -> str:
+    """With these settings of this trial; as it was launched in all else."""
     results = planned.study.root.parent
-    words = ["vtune", "launch", "--study", planned.spec.study]
+    words = ["vtune", "launch", *planned.typed]
     words += [] if results == Path("results") else ["--results", near(results)]
-    record, more = planned.record, dict(planned.extra)
-    if safer is not None:
-        record = safer.record
-        more = {name: value for name, value in safer.settings.items() if turned(record).get(name) != value}
     words += ["--trial", str(record.trial)]
-    for name, value in more.items():
-        words += ["--set", f"{name}={setting_word(value)}"]
+    own = turned(record)
+    for name, value in settings.items():
+        if own.get(name) != value:
+            words += ["--set", f"{name}={setting_word(value)}"]
     words += ["--rescale-iterations"] if planned.keys else []
+    words += ["--step-down"] if planned.spec.step_down else []
     words += ["--resume"] if planned.experiment.resume else []
     return shlex.join(words)
 

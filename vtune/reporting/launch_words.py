@@ -64,6 +64,7 @@ def ended_lines(result: LaunchResult) -> Iterator[str]:
         "samples/s, start-up and pauses included: "
         f"{against(achieved.samples_per_s_whole, promise.samples_per_s_whole_run)}"
     )
+    yield from _time_lines(result)
     if result.next_command is not None:
         begins = "" if "--resume" in result.next_command else ", from its beginning: vtune.resume does not say how else"
         yield f"to go on{begins}: {result.next_command}"
@@ -73,6 +74,22 @@ def against(achieved: float | None, promised: float | None) -> str:
     if achieved is None or promised is None:
         return f"{rate(achieved)} achieved, {rate(promised)} promised"
     return f"{rate(achieved)} achieved, {rate(promised)} promised ({achieved / promised - 1:+.1%})"
+
+
+def _time_lines(result: LaunchResult) -> Iterator[str]:
+    promise, achieved = result.promise, result.achieved
+    if result.status != "completed":
+        if result.run_s is not None:
+            yield f"whole run, as far as it came: {time_against(result.run_s, promise.run_s)}"
+    elif promise.run_s is not None:
+        of = "" if promise.steps in (None, achieved.steps) else f" with {achieved.steps} of {promise.steps} steps"
+        yield f"whole run{of}: {time_against(result.run_s, promise.run_s)}"
+
+
+def time_against(takes_s: float | None, promised_s: float | None) -> str:
+    if takes_s is None or not promised_s:
+        return f"{seconds(takes_s)}, {seconds(promised_s)} promised"
+    return f"{seconds(takes_s)}, {seconds(promised_s)} promised ({takes_s / promised_s - 1:+.1%})"
 
 
 def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
@@ -92,7 +109,10 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "achieved_samples_per_s": result.achieved.samples_per_s,
         "promised_samples_per_s_whole_run": result.promise.samples_per_s_whole_run,
         "achieved_samples_per_s_whole_run": result.achieved.samples_per_s_whole,
+        "promised_run_s": result.promise.run_s,
+        "run_s": result.run_s,
         "steps": result.achieved.steps if not result.achieved.counters_gone else None,
+        "steps_at_end": result.promise.steps,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
         "go_on": result.next_command,

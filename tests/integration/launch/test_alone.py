@@ -47,7 +47,7 @@ def test_a_signal_to_a_detached_guard_lets_the_training_save(a_study: Make) -> N
 
 
 def test_without_its_killed_guard_it_goes_on_and_a_second_launch_names_it_until_it_ends(a_study: Make) -> None:
-    study = a_study(steps=250)
+    study = a_study(steps=500)
     started = study.start()
     study.wait_for_steps(5)
     started.kill()
@@ -62,6 +62,13 @@ def test_without_its_killed_guard_it_goes_on_and_a_second_launch_names_it_until_
     assert dict(study.losses()) == dict(without_accident(study))
     again = study.launch("--dry-run")
     assert "launch 1 went on after its guard was killed, and ended with exit code 0" in again.stderr
+    # It is told until a launch has written it down; a look writes nothing.
+    assert json.loads(study.of_launch().state.read_text())["status"] == "running"
+    second = study.launch("--resume")
+    assert second.code == 0 and "launch 1 went on after its guard was killed" in second.stderr
+    assert json.loads(study.of_launch().state.read_text())["status"] == "completed"
+    assert json.loads(study.of_launch().events.read_text().splitlines()[-1])["kind"] == "ended"
+    assert "launch 1" not in study.launch("--dry-run").stderr
 
 
 def test_a_killed_supervisor_takes_the_training_along_and_the_guard_says_so(a_study: Make) -> None:

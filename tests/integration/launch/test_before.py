@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +23,17 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a training and a study of one real trial."""
     folder = tmp_path_factory.mktemp("tuned")
     shutil.copy(SCRIPT, folder / "train.py")
-    (folder / "images").mkdir()
+    (folder / "images" / "sub").mkdir(parents=True)
+    (folder / "images" / "b.tif").write_bytes(b"image")
     section = {"command": "{python} train.py --config {config}", "resume": "--resume"}
-    config = {**CONFIG, "steps": 2000, "data_dir": "images", "load_s": 0.0005, "step_s": 0.005}
+    config = {
+        **CONFIG,
+        "steps": 2000,
+        "data_dir": "images",
+        "load_s": 0.0005,
+        "step_s": 0.005,
+        "index": "images/index.cache",
+    }
     (folder / "demo.yaml").write_text(yaml.safe_dump({"vtune": section, **config}))
     said = vtune("probe", "--config", "demo.yaml", "--steps", "20", cwd=folder)
     assert said.code == 0, said.stderr
@@ -80,10 +86,20 @@ def change_command(folder: Path) -> str:
     return "the command"
 
 
+def add_data(folder: Path) -> str:
+    (folder / "images" / "sub" / "new.tif").touch()
+    return "the data: images"
+
+
 def change_data(folder: Path) -> str:
-    (folder / "images" / "new.tif").touch()
-    later = time.time() + 1
-    os.utime(folder / "images", (later, later))
+    # In place: neither its folder nor its size tells.
+    with open(folder / "images" / "b.tif", "r+b") as file:
+        file.write(b"other")
+    return "the data: images"
+
+
+def remove_data(folder: Path) -> str:
+    shutil.rmtree(folder / "images")
     return "the data: images"
 
 
@@ -104,11 +120,31 @@ def change_driver(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "change", [change_script, change_config, change_command, change_data, change_torch, change_driver]
+    "change",
+    [
+        change_script,
+        change_config,
+        change_command,
+        add_data,
+        change_data,
+        remove_data,
+        change_torch,
+        change_driver,
+    ],
 )
 def test_what_has_changed_is_named(here: Path, change: Callable[[Path], str]) -> None:
     named = change(here)
     assert named in planned(here).json["refused"]
+
+
+def test_what_the_studys_own_runs_write_beside_the_data_has_not_changed_them(here: Path) -> None:
+    before = (here / "images" / "index.cache").stat().st_mtime_ns
+    said = vtune("probe", "--config", "demo.yaml", "--steps", "20", "--set", "workers=2", cwd=here)
+    assert said.code == 0, said.stderr
+    assert (here / "images" / "index.cache").stat().st_mtime_ns > before
+    assert planned(here, "--trial", "1").json["refused"] is None
+    change_data(here)
+    assert "the data: images" in planned(here, "--trial", "1").json["refused"]
 
 
 def test_a_launch_of_what_has_changed_is_refused_and_forced_only_when_asked(here: Path) -> None:

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import yaml
 
 from support.launches import Study, measured, without_accident
+from vtune.domain.numbers import seconds
 from vtune.domain.trial import TrialStatus
 
 Make = Callable[..., Study]
@@ -38,6 +40,8 @@ def test_it_runs_to_its_end_as_by_hand_and_tells_achieved_against_promised(a_stu
     assert (told["status"], told["launch"], told["settings"], told["exit_code"]) == ("completed", 1, {"workers": 2}, 0)
     assert told["promised_samples_per_s"] == 80.0
     assert told["steps"] == 120 and told["step_downs"] == []
+    assert told["promised_run_s"] == 1600.0 and told["run_s"] == told["seconds"]
+    assert f"whole run: {seconds(told['run_s'])}, 26.7 min promised" in said.stderr
     # Two samples a step, and 20 ms or more of sleep in it.
     assert 2 < told["achieved_samples_per_s"] <= 100
     whole(study, dict(without_accident(study)))
@@ -51,7 +55,7 @@ def test_it_runs_to_its_end_as_by_hand_and_tells_achieved_against_promised(a_stu
 
 
 def test_a_run_that_is_only_slower_than_promised_is_told_and_never_stopped(a_study: Make) -> None:
-    study = a_study(measured(1, 900.0), steps=220, save_every=1000)
+    study = a_study(measured(1, 900.0), steps=300, save_every=1000)
     said = study.launch("--json")
     assert said.code == 0 and said.json["status"] == "completed", said.stderr
     told = [json.loads(line) for line in study.of_launch().events.read_text().splitlines()]
@@ -202,7 +206,12 @@ def test_a_device_out_of_memory_goes_on_with_a_smaller_batch_and_the_same_effect
     assert said.code == 0, said.stderr
     [down] = said.json["step_downs"]
     assert down["to"] == {"accumulate_steps": 2}
-    assert said.json["status"] == "completed" and len(curve(study)) == 60
+    assert said.json["status"] == "completed"
+    uninterrupted = dict(without_accident(study, batch_size=4))
+    # Two batches of 2 instead of one of 4: the same sums in another order, which differ by their rounding alone.
+    assert curve(study) == pytest.approx(uninterrupted, rel=1e-4)
+    assert all(loss == pytest.approx(uninterrupted[step], rel=1e-4) for step, loss in study.losses())
+    assert sum(loss == uninterrupted[step] for step, loss in study.losses()) >= 25
 
 
 def test_growing_memory_is_foreseen_and_steps_down_before_the_limit(a_study: Make) -> None:

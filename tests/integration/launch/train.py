@@ -36,7 +36,7 @@ class Numbers(Dataset):
         return steps * batch * accumulate
 
     def __getitem__(self, index):
-        time.sleep(config.get("load_s", 0.002))
+        time.sleep(600 if accident == "no_batch" else config.get("load_s", 0.002))
         if accident == "lost_worker" and index >= at_step * batch * accumulate:
             os.kill(os.getpid(), signal.SIGKILL)
         if accident == "hang" and index >= at_step * batch * accumulate:
@@ -44,6 +44,8 @@ class Numbers(Dataset):
         return torch.full((8,), (index % 97) / 97.0)
 
 
+if "index" in config:
+    Path(config["index"]).write_text(f"made at {time.time()}")
 torch.manual_seed(0)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -71,19 +73,20 @@ def save():
 asked_to_stop = []
 signal.signal(signal.SIGTERM, lambda *_: None if config.get("deaf") else asked_to_stop.append(True))
 loader = DataLoader(Subset(Numbers(), range(done * batch * accumulate, len(Numbers()))), batch, num_workers=workers)
-kept, waiting = [], 0
+kept, waiting, of_step = [], 0, 0.0
 for samples in loader:
     loss = (model(samples) - samples.mean(1, keepdim=True)).square().mean() / accumulate
     loss.backward()
     waiting += 1
+    of_step += loss.item()
     if waiting < accumulate:
         continue
-    waiting = 0
+    told, waiting, of_step = of_step, 0, 0.0
     optimizer.step()
     optimizer.zero_grad()
     done += 1
     with open(losses, "a") as file:
-        file.write(json.dumps({"step": done, "loss": loss.item()}) + "\n")
+        file.write(json.dumps({"step": done, "loss": told}) + "\n")
     time.sleep(config.get("step_s", 0.02))
     if accident == "leak":
         kept.append(bytearray(os.urandom(2**20)) * 4)

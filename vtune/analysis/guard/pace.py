@@ -42,7 +42,16 @@ class Pace:
         # Of the whole run, by somebody's signal, as often as they were seen: no span goes over one.
         self.interruptions = 0
         self._filling = Span()
+        self._first: Progress | None = None
         self._before: Progress | None = None
+
+    def left_s(self, steps: int | None) -> float | None:
+        """Until so many more steps are done, with all pauses as they have been since the first steps."""
+        first, last = self._first, self._before
+        if steps is None or first is None or last is None or None in (first.last_step_s, last.last_step_s):
+            return None
+        going = Span(steps=last.steps - first.steps, seconds=(last.last_step_s or 0.0) - (first.last_step_s or 0.0))
+        return steps / going.rate if going.rate is not None else None
 
     def look(self, now: Progress) -> None:
         now = replace(now, aside=now.aside + self.interruptions)
@@ -51,6 +60,8 @@ class Pace:
             # Something aside happened since the last step that was seen: the interval to the next one spans it.
             return
         self._before = now
+        if self._first is None and steps >= WARM_UP_STEPS:
+            self._first = now
         if before is None or before.steps < WARM_UP_STEPS or before.aside != now.aside:
             return
         if now.last_step_s is None or before.last_step_s is None or now.last_step_s <= before.last_step_s:
@@ -77,9 +88,3 @@ def is_slow(window: Span, promise: Promise) -> bool:
     if least is None or rate is None or promise.effective_batch is None:
         return False
     return rate * promise.effective_batch < least
-
-
-def time_left_s(promise: Promise, steps_done: int, steps_per_s: float | None) -> float | None:
-    if promise.steps is None or not steps_per_s:
-        return None
-    return max(0, promise.steps - steps_done) / steps_per_s

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vtune.domain.counts import BRIEF, Counted, ProcessCounts
+
+KEPT_LOOKS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +51,21 @@ def _most_steps(process: ProcessCounts) -> Counted:
     return max(process.of("step"), key=lambda one: one.count)
 
 
-def saved_at_step(seen: Sequence[Progress], last_save_s: float | None) -> int | None:
-    """The steps that were surely done when the last checkpoint was: of the looks, the last one before it."""
-    if last_save_s is None:
-        return None
-    return max((one.steps for one in seen if one.last_step_s is not None and one.last_step_s <= last_save_s), default=0)
+class Checkpoints:
+    """What was done at the last checkpoint. Fed with each look; remembers a few of them, for runs of days."""
+
+    def __init__(self) -> None:
+        # Steps that were surely done when the last checkpoint was; None as long as none was seen.
+        self.saved_at_step: int | None = None
+        # The process that saves may tell of it some seconds after the one that steps most.
+        self._looks: deque[Progress] = deque(maxlen=KEPT_LOOKS)
+        self._last_save_s: float | None = None
+
+    def look(self, now: Progress) -> None:
+        if not self._looks or self._looks[-1].steps != now.steps:
+            self._looks.append(now)
+        if now.last_save_s is None or now.last_save_s == self._last_save_s:
+            return
+        self._last_save_s = now.last_save_s
+        done = (one.steps for one in self._looks if one.last_step_s is not None and one.last_step_s <= now.last_save_s)
+        self.saved_at_step = max(done, default=self.saved_at_step or 0)

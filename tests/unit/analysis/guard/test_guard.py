@@ -10,8 +10,8 @@ import pytest
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.guard.memory import AGAIN_S, Breach, Reading, Suspicion, predicted, thinned
-from vtune.analysis.guard.pace import Pace, is_slow, least_promised, time_left_s
-from vtune.analysis.guard.progress import Progress, progress_of, saved_at_step
+from vtune.analysis.guard.pace import Pace, is_slow, least_promised
+from vtune.analysis.guard.progress import Checkpoints, Progress, progress_of
 from vtune.analysis.guard.room import Free, lacking
 from vtune.analysis.guard.safer import next_safer
 from vtune.analysis.guard.slow import why_slow
@@ -66,11 +66,23 @@ def test_a_checkpoint_that_took_no_time_is_one_and_no_reason_to_leave_steps_out_
     assert (seen.aside, seen.saves, seen.last_save_s) == (2, 9, 9.5)
 
 
+def checkpoints(*looks: tuple[float, int, float | None]) -> Checkpoints:
+    seen = Checkpoints()
+    for last_s, steps, save_s in looks:
+        seen.look(Progress(t_s=last_s, steps=steps, last_step_s=last_s, last_save_s=save_s))
+    return seen
+
+
 def test_a_checkpoint_has_the_steps_that_were_surely_done_before_it() -> None:
-    looks = [Progress(t_s=t, steps=10 * t, last_step_s=float(t)) for t in range(1, 6)]
-    assert saved_at_step(looks, 3.5) == 30
-    assert saved_at_step(looks, None) is None
-    assert saved_at_step(looks, 0.5) == 0
+    looks = [(float(t), 10 * t, 3.5 if t >= 4 else None) for t in range(1, 6)]
+    assert checkpoints(*looks).saved_at_step == 30
+    assert checkpoints(*looks[:3]).saved_at_step is None
+    assert checkpoints((1.0, 10, 0.5)).saved_at_step == 0
+
+
+def test_a_checkpoint_of_hours_ago_keeps_its_step() -> None:
+    looks = [(float(t), 10 * t, 3.5 if t >= 4 else None) for t in range(1, 4000)]
+    assert checkpoints(*looks).saved_at_step == 30
 
 
 def paced(*looks: tuple[float, int, int]) -> Pace:
@@ -105,7 +117,12 @@ def test_slower_than_promised_is_only_what_another_launch_would_not_explain() ->
     assert slow.window and is_slow(slow.window, PROMISE)
     assert fast.window and not is_slow(fast.window, PROMISE)
     assert not is_slow(slow.window, replace(PROMISE, samples_per_s=None))
-    assert time_left_s(PROMISE, 900, 10.0) == 10.0 and time_left_s(PROMISE, 900, None) is None
+
+
+def test_the_time_that_is_left_pays_for_pauses_as_they_have_been_and_not_for_the_start() -> None:
+    pace = paced((100, 10, 0), (101, 20, 0), (139, 40, 1), (140, 50, 1))
+    assert pace.left_s(100) == 100.0
+    assert pace.left_s(None) is None and paced((100, 10, 0)).left_s(100) is None and Pace().left_s(100) is None
 
 
 def sample(t_s: float, **fields: Any) -> TelemetrySample:
