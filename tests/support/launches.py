@@ -68,6 +68,16 @@ class Study:
             time.sleep(0.05)
         raise AssertionError(f"no {steps} steps within {timeout} s")
 
+    def main_pid(self) -> int:
+        return int(self._supervisor()["leader_pid"])
+
+    def supervisor_pid(self) -> int:
+        return int(self._supervisor()["supervisor_pid"])
+
+    def _supervisor(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.of_launch().attempt(1).supervisor.read_text())
+        return told
+
     def living(self) -> dict[int, str]:
         """Every process of any launch of this study."""
         marker, found = f"VTUNE_TRIAL={self.paths.root}".encode(), {}

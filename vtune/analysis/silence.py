@@ -10,9 +10,10 @@ from vtune.domain.events import ProcessStack, StackFrame
 # What a process does that is neither idle nor quite at work: a core is shared, and the look at it is short.
 AT_WORK = 0.5
 MOST_NAMED = 3
+_OF_A_LOADER = ("_try_get_data", "_get_data")
 # What torch and Python are in, from the inside out, and what that waits for.
 WAITS_FOR = (
-    (("_try_get_data", "_get_data"), "waiting for a batch of its loader"),
+    (_OF_A_LOADER, "waiting for a batch of its loader"),
     (("synchronize",), "waiting for the device"),
     (("barrier", "all_reduce", "all_gather", "broadcast", "monitored_barrier"), "waiting for the other ranks"),
 )  # fmt: skip
@@ -68,6 +69,13 @@ def where_it_hangs(stacks: Sequence[ProcessStack], leader: int | None, workers: 
         parts.append(f"{others_idle if stuck else all_idle} nothing to do")
     parts += _deaf_or_stopped([one for one in others if _inside_worker(one) is None])
     return "; ".join(parts)
+
+
+def may_wait_for_a_worker(stacks: Sequence[ProcessStack]) -> bool:
+    """Also where no process beside the workers has said where it is. A thread may load ahead for all."""
+    asked = [one for one in stacks if _inside_worker(one) is None and one.frames]
+    frames = [frame for one in asked for thread in (one.frames, *one.threads) for frame in thread]
+    return not asked or any(frame.function in _OF_A_LOADER for frame in frames)
 
 
 def _leader(stacks: Sequence[ProcessStack], leader: int | None, workers: Mapping[int, int]) -> ProcessStack | None:

@@ -37,6 +37,8 @@ class LaunchLines:
 def progress_text(now: LaunchProgress) -> str:
     of = "" if now.steps_at_end is None else f" of {now.steps_at_end}"
     achieved = now.achieved.samples_per_s
+    if now.achieved.counters_gone:
+        return f"how far it is after {seconds(now.seconds)} is unknown: its counters are gone"
     text = f"step {now.steps}{of} after {seconds(now.seconds)}"
     if now.still_s is not None:
         text += f" · no step, batch or checkpoint for {seconds(now.still_s)}"

@@ -87,6 +87,8 @@ class Achieved:
     ram_peak_bytes: int | None = None
     shm_peak_bytes: int | None = None
     vram_peak_bytes: int | None = None
+    # Somebody removed the files that it counts in: then `steps` tells nothing.
+    counters_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

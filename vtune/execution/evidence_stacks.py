@@ -29,7 +29,7 @@ FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+) in (?P<function
 OUR_FRAMES = "<frozen importlib._bootstrap of vtune>"
 
 
-def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) -> None:
+def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) -> Sequence[ProcessStack]:
     """Into the folder. Only processes that said so, and their forked children, are sent anything."""
     begun_s = time.monotonic()
     ways = {
@@ -69,6 +69,7 @@ def take_stacks(folder: TrialPaths, pids: Sequence[int], facts: Sequence[Fact]) 
         )
     with contextlib.suppress(OSError):
         dump_json(folder.stacks, found)
+    return found
 
 
 def threads_in(text: str) -> list[tuple[StackFrame, ...]]:

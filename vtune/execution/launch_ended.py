@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.guard.trouble import LEAST_FREE, disk_is_full, trouble_of
 from vtune.analysis.memory_ended import least_available
-from vtune.analysis.root_cause import failures_of, worker_slots
+from vtune.analysis.root_cause import failures_of, root_of, worker_slots
 from vtune.domain.experiment import Window
 from vtune.domain.launch import Trouble
 from vtune.domain.machine import Machine
@@ -30,6 +30,12 @@ class Ended:
     # Of what safer settings would need less; None where that would not help.
     trouble: Trouble | None = None
     last_words: str = ""
+    # It left with exit code 0 far from its planned end.
+    early: bool = False
+
+
+# Of a plan: a dataset that is a little smaller than the trial's, steps that a scaler left out.
+NEARLY_ALL = 0.9
 
 
 def ended(
@@ -40,7 +46,8 @@ def ended(
     outcome, steps = end.outcome, end.achieved.steps
     if outcome.ended_by == "itself" and outcome.exit_code == 0 and outcome.start_error is None:
         # However short it was: it is a run of its own and no measurement.
-        return Ended(status=TrialStatus.COMPLETED, detail=None)
+        gone = "how far it came is unknown, its counters are gone" if end.achieved.counters_gone else None
+        return Ended(status=TrialStatus.COMPLETED, detail=gone)
     if outcome.ended_by in ("lost", "parent_lost"):
         why = outcome.defect or "it was killed"
         return Ended(status=TrialStatus.CRASHED, detail=f"its supervisor was lost after {steps} steps: {why}")
@@ -68,20 +75,39 @@ def ended(
     )
     status, detail = status_of(outcome, window, seen)
     fullest = min(((free, place) for place, free in _by_disk((*output, cwd))), default=None)
-    full = disk_is_full(words, None if fullest is None else fullest[0])
+    root = root_of(outcome, words, seen.failures, seen.workers)
+    told = root.error if root.pid is not None or root.who is not None else ""
+    full = disk_is_full(words, None if fullest is None else fullest[0], told)
     if outcome.ended_by == "itself" and status is TrialStatus.CRASHED and full:
-        return Ended(status=status, detail=f"{detail}; {_full_where(fullest, output)}", last_words=words)
+        return Ended(status=status, detail=f"{detail}; {full_where(fullest, output)}", last_words=words)
     return Ended(status=status, detail=detail, trouble=trouble_of(status, words), last_words=words)
 
 
-def _full_where(fullest: tuple[int, Path] | None, output: Sequence[Path]) -> str:
-    """And what its largest file there would take once more."""
+def against_plan(how: Ended, steps: int, planned: int | None, *, epochs: int | None = None, most: int = 0) -> Ended:
+    """Exit code 0 is also that of a training that somebody's SIGTERM ended, or its own patience. `most`: what it may
+    have done, where `steps` is only what it has done at least."""
+    if how.status is not TrialStatus.COMPLETED or planned is None or not steps:
+        return how
+    # The last batch of each epoch may be left out.
+    enough = min(NEARLY_ALL * planned, planned - (epochs or 0))
+    if max(steps, most) >= enough:
+        return how
+    or_more = " or more" if most > steps else ""
+    why = f"it ended by itself, with exit code 0, after {steps}{or_more} of {planned} steps"
+    return replace(how, detail=f"{why}: a signal from elsewhere, or its own decision", early=True)
+
+
+def full_where(fullest: tuple[int, Path] | None, output: Sequence[Path]) -> str:
+    """And whether its largest file there would find room once more."""
     if fullest is None:
         return "a disk that it writes to is full"
     free, place = fullest
-    largest = max((_largest(one) for one in output), default=0)
-    short = max(largest, LEAST_FREE) - free
-    missing = f", {bytes_(short)} too little for another file as large as its largest there" if short > 0 else ""
+    largest = max((_largest(one) for one in output if _disk(one) == _disk(place)), default=0)
+    missing = ""
+    if free < largest:
+        missing = f", too little for another file as large as its largest there, {bytes_(largest)}"
+    elif free < LEAST_FREE:
+        missing = f", less than {bytes_(LEAST_FREE)}"
     return f"a disk that it writes to is full: of those that are known {place} has least room, {bytes_(free)}{missing}"
 
 
@@ -89,10 +115,13 @@ def _by_disk(places: Sequence[Path]) -> list[tuple[Path, int]]:
     """The first place of each disk: what is free there changes from one look to the next."""
     found: dict[int, tuple[Path, int]] = {}
     for place in places:
-        there = existing(place)
-        if (free := free_bytes(there)) is not None:
-            found.setdefault(there.stat().st_dev, (place, free))
+        if (free := free_bytes(existing(place))) is not None:
+            found.setdefault(_disk(place), (place, free))
     return list(found.values())
+
+
+def _disk(place: Path) -> int:
+    return existing(place).stat().st_dev
 
 
 def _largest(folder: Path) -> int:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from vtune.analysis.guard.memory import Breach
 from vtune.analysis.guard.pace import is_slow
 from vtune.analysis.guard.slow import why_slow
+from vtune.analysis.root_cause import worker_slots
+from vtune.analysis.silence import may_wait_for_a_worker, where_it_hangs
 from vtune.domain.events import TelemetrySample
 from vtune.domain.launch import Achieved, Promise, Trouble
 from vtune.domain.numbers import bytes_, rate, seconds
@@ -17,6 +19,7 @@ from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
 from vtune.execution.engines.local import LocalEngine, LocalTrial
 from vtune.execution.evidence import KernelWitness
 from vtune.execution.evidence_stacks import take_stacks
+from vtune.execution.launch_stopped import Stopped
 from vtune.execution.launch_watch import LaunchWatch, MemoryLimits
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.stopping import stands_still
@@ -57,7 +60,7 @@ class Verdict:
     """Why the guard ended it."""
 
     status: TrialStatus
-    trouble: Trouble
+    trouble: Trouble | None
     why: str
 
 
@@ -161,6 +164,8 @@ class _Guard:
         self._ending: str | None = None
         self._interrupts = 0
         self._overdue_s = float("inf")
+        self._stopped = Stopped()
+        self._has_counted = False
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
 
     def follow(self) -> TrialOutcome:
@@ -191,6 +196,9 @@ class _Guard:
 
     def achieved(self, whole_s: float) -> Achieved:
         """In samples where the trial has told how many make a step."""
+        self._has_counted = self._has_counted or self._watch.progress.steps > 0
+        if not self._folder.counts() and (self._has_counted or not self._folder.root.exists()):
+            return Achieved(seconds=whole_s, counters_gone=True)
         batch, pace, watch = self._guarded.promise.effective_batch, self._watch.pace.whole.rate, self._watch
         steps = watch.progress.steps
         return Achieved(
@@ -217,10 +225,11 @@ class _Guard:
             ending=self._ending,
             ram_bytes=self._watch.ram_bytes,
             still_s=progress.still_s(now, hang_time_s) if self._ending is None else None,
-            hang_after_s=progress.hang_after_s(hang_time_s),
+            hang_after_s=self._hang_after_s(),
         )
 
     def _judge(self, now: float) -> None:
+        self._look_for_stops(now)
         self._look_at_pace(now)
         breach = self._watch.breach(self._memory, now)
         if breach is not None:
@@ -233,11 +242,14 @@ class _Guard:
                 why=f"{bytes_(used)} of VRAM in use, over the limit of {bytes_(most)}",
             )
         elif self._hangs(now):
-            take_stacks(self._folder, self._trial.pids(), [fact for fact in self._watch.facts if fact.name == "stacks"])
+            facts = self._watch.facts
+            stacks = take_stacks(self._folder, self._trial.pids(), [fact for fact in facts if fact.name == "stacks"])
+            leader = next((fact.pid for fact in facts if fact.name == "optimizer"), None)
+            where = where_it_hangs(stacks, leader, worker_slots(facts))
             self.verdict = Verdict(
                 status=TrialStatus.HUNG,
-                trouble="workers",
-                why=f"{self._quiet(now)}, and nobody of it at work",
+                trouble="workers" if may_wait_for_a_worker(stacks) else None,
+                why=f"{self._quiet(now)}, and nobody of it at work{f'; {where}' if where else ''}",
             )
         if self.verdict is not None:
             self._tell("verdict", f"{self.verdict.why}: asked to save and end")
@@ -248,14 +260,30 @@ class _Guard:
         self._trial.ask(why, self._guarded.grace_s)  # type: ignore[arg-type]
         self._overdue_s = time.monotonic() + self._guarded.grace_s + SUPERVISOR_PATIENCE_S
 
+    def _look_for_stops(self, now: float) -> None:
+        newest = self._watch.samples[-1].processes if self._watch.samples else ()
+        for kind, text in self._stopped.look([process.pid for process in newest], now):
+            self._tell(kind, text)
+        if self._stopped.last_s == now:
+            # Neither what was done when it began nor what came first after it is a rate.
+            self._watch.pace.interruptions += 1
+
+    def _hang_after_s(self) -> float:
+        """While somebody had stopped it, it did not pause."""
+        progress = self._watch.progress
+        pause_s = self._stopped.without(progress.longest_gap_s)
+        return replace(progress, longest_gap_s=pause_s).hang_after_s(self._guarded.hang_time_s)
+
     def _hangs(self, now: float) -> bool:
         progress, guarded = self._watch.progress, self._guarded
         if progress.last_sign_s is None:
             # Models are built and data indexed before the first batch, now and then without a sign of work.
             since_s = now - max(guarded.hang_time_s, guarded.startup_time_s)
         else:
-            since_s = now - progress.hang_after_s(guarded.hang_time_s)
+            since_s = now - self._hang_after_s()
         if (progress.last_sign_s or self._started_s) > since_s:
+            return False
+        if self._stopped.last_s is not None and self._stopped.last_s > since_s:
             return False
         samples = self._watch.since(since_s)
         busy = [gpu.util_percent for one in samples for gpu in one.gpus if gpu.util_percent is not None]
@@ -291,7 +319,8 @@ class _Guard:
 def _of_breach(breach: Breach) -> Verdict:
     name = {"ram": "RAM", "shm": "/dev/shm", "vram": "VRAM"}[breach.what]
     status = {"ram": TrialStatus.OUT_OF_RAM, "shm": TrialStatus.OUT_OF_SHM, "vram": TrialStatus.OUT_OF_VRAM}
-    at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at its end"
+    end = "the end of this epoch" if breach.of_epoch else "its end"
+    at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at {end}"
     return Verdict(
         status=status[breach.what],
         trouble=breach.what,

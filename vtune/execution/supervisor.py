@@ -348,7 +348,9 @@ class Supervisor:
         main = process_of(self._leader)
         if main is not None:
             send(main, signal.SIGTERM)
-            send(main, signal.SIGCONT)  # a stopped process would not notice
+            # A stopped process would not notice, and nobody saves while its stopped worker holds a batch.
+            for process in (main, *descendants([self._leader], processes()).values()):
+                send(process, signal.SIGCONT)
 
     def _be_signalled(self) -> None:
         if self._outlives and not self._is_asked and self._leader is not None:

@@ -26,6 +26,7 @@ def record_of(
     evidence: Mapping[str, Any],
 ) -> TrialRecord:
     achieved, then = end.achieved, source.measurement
+    steps = "an unknown number of" if achieved.counters_gone else achieved.steps
     return TrialRecord(
         trial=number,
         origin="launch",
@@ -51,7 +52,7 @@ def record_of(
         ),
         diagnosis=Diagnosis(
             bottleneck="unknown",
-            verdict=f"{rate(achieved.samples_per_s)} samples/s over {achieved.steps} steps of the full run; trial "
+            verdict=f"{rate(achieved.samples_per_s)} samples/s over {steps} steps of the full run; trial "
             f"{source.trial} promised {rate(then.samples_per_s)}",
         ),
         asked=dict(settings),

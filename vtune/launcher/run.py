@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Scalar
-from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, StepDown
+from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
-from vtune.execution.launch_ended import Ended, ended
+from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
 from vtune.execution.launch_running import identity, settle
@@ -147,7 +147,7 @@ class _Run:
                 continue
             status: LaunchStatus = "completed"
             go_on = None if safer is None else go_on_command(planned, safer.record, safer.settings)
-            if how.status is TrialStatus.INTERRUPTED:
+            if how.status is TrialStatus.INTERRUPTED or how.early:
                 status, go_on = "stopped", go_on_command(planned, self._record, self._settings)
             elif how.status is not TrialStatus.COMPLETED:
                 status = "failed" if end.verdict is None else "stopped"
@@ -179,17 +179,13 @@ class _Run:
         folder.root.mkdir(parents=True)
         attempt = self._plan_attempt(folder)
         write_config(experiment, attempt)
-        limits, promise = experiment.limits, planned.spec.promise
+        limits, promise = experiment.limits, self._promise
         end = run_attempt(
             self._engine,
             attempt.spec,
             folder,
             Guarded(
-                promise=replace(
-                    promise,
-                    samples_per_s=self._record.measurement.samples_per_s,
-                    samples_per_s_ci95=self._record.measurement.samples_per_s_ci95,
-                ),
+                promise=promise,
                 trial=self._record.measurement,
                 ram_limit_bytes=limits.ram.resolve(self._machine.ram_bytes) if limits.ram is not None else None,
                 vram_bytes=limits.vram.bytes if limits.vram is not None else None,
@@ -212,6 +208,13 @@ class _Run:
             )
         self._last = end
         how = ended(end, folder, self._machine, experiment.window, output, Path(planned.spec.cwd))
+        how = against_plan(
+            how,
+            self._steps_before + end.achieved.steps,
+            promise.steps if not end.achieved.counters_gone else None,
+            epochs=experiment.planned_run.epochs,
+            most=end.achieved.steps + sum(before.achieved.steps for _, _, before, _ in self._unkept),
+        )
         self._unkept.append((self._record, self._settings, end, how))
         return end, how
 
@@ -278,7 +281,7 @@ class _Run:
         self._unfit.add(to.trial)
         self._settings, self._record = dict(settings), to
         self._last = None
-        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of step {at}"
+        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
         self._tell(
             "step_down",
             f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}): "
@@ -298,7 +301,7 @@ class _Run:
             status=end.status,
             ended=end.how.status,
             detail=end.how.detail,
-            promise=self._planned.spec.promise,
+            promise=self._promise,
             achieved=achieved,
             step_downs=tuple(self._step_downs),
             next_command=end.go_on,
@@ -306,6 +309,24 @@ class _Run:
         self.write_state(end.status, force=True, achieved=replace(end.achieved, left_s=achieved.left_s))
         self._keep_all()
         return result
+
+    @property
+    def _promise(self) -> Promise:
+        """Of the trial whose settings run now: after a step-down it is another one."""
+        first, measured = self._planned.spec.promise, self._record.measurement
+        if not self._step_downs:
+            return first
+        whole = measured.samples_per_s_whole_run
+        # The effective batch has stayed.
+        samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+        return replace(
+            first,
+            trial=self._record.trial,
+            samples_per_s=measured.samples_per_s,
+            samples_per_s_ci95=measured.samples_per_s_ci95,
+            samples_per_s_whole_run=whole,
+            run_s=samples / whole if samples and whole else None,
+        )
 
     def _of_all_attempts(self, last: Achieved) -> Achieved:
         """The steady rate is that of the settings which ran last; steps and time are the whole launch's."""
@@ -331,8 +352,8 @@ class _Run:
                 steps=self._steps_before + standing.achieved.steps,
                 steps_at_end=self._planned.spec.promise.steps,
                 achieved=standing.achieved,
-                promised=self._planned.spec.promise.samples_per_s,
-                promised_run_s=self._planned.spec.promise.run_s,
+                promised=self._promise.samples_per_s,
+                promised_run_s=self._promise.run_s,
                 seconds=time.time() - self._started,
                 still_s=standing.still_s,
                 hang_after_s=standing.hang_after_s,
@@ -350,7 +371,7 @@ class _Run:
         if not force and now_s < self._state_due_s:
             return
         self._state_due_s = now_s + STATE_EVERY_S
-        standing, promise = self._standing, self._planned.spec.promise
+        standing, promise = self._standing, self._promise
         achieved = achieved or (standing.achieved if standing is not None else Achieved())
         state: dict[str, Any] = {
             "launch": self._planned.number,
@@ -362,7 +383,7 @@ class _Run:
             "pid": standing.leader_pid if standing is not None else None,
             "supervisor_pid": standing.supervisor_pid if standing is not None else None,
             "settings": dict(self._settings),
-            "steps": self._steps_before + achieved.steps,
+            "steps": self._steps_before + achieved.steps if not achieved.counters_gone else None,
             "steps_at_end": promise.steps,
             "samples_per_s": achieved.samples_per_s,
             "samples_per_s_whole": achieved.samples_per_s_whole,

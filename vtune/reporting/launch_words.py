@@ -82,7 +82,9 @@ def plan_to_json(
 def ended_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
     detail = f": {result.detail}" if result.detail else ""
-    yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {achieved.steps} steps{detail}"
+    or_more = " or more" if result.step_downs else ""
+    steps = "its steps unknown" if achieved.counters_gone else f"{achieved.steps} steps{or_more}"
+    yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {steps}{detail}"
     yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
     yield (
         "samples/s, start-up and pauses included: "
@@ -135,7 +137,7 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "achieved_samples_per_s_whole_run": result.achieved.samples_per_s_whole,
         "promised_run_s": result.promise.run_s,
         "run_s": result.run_s,
-        "steps": result.achieved.steps,
+        "steps": result.achieved.steps if not result.achieved.counters_gone else None,
         "steps_at_end": result.promise.steps,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],

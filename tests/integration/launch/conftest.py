@@ -22,12 +22,19 @@ from vtune.telemetry.machine import this_machine
 def a_study(tmp_path: Path) -> Iterator[Callable[..., Study]]:
     made: list[Study] = []
 
-    def make(*records: TrialRecord, resume: bool = True, window: dict[str, Any] | None = None, **config: Any) -> Study:
+    def make(
+        *records: TrialRecord,
+        resume: bool = True,
+        window: dict[str, Any] | None = None,
+        run: dict[str, int] | None = None,
+        **config: Any,
+    ) -> Study:
         section = {
             "command": ["{python}", str(SCRIPT), "--config", "{config}"],
             "study": "demo",
             **({"resume": "--resume"} if resume else {}),
             **({"window": window} if window else {}),
+            **({"run": run} if run else {}),
         }
         (tmp_path / "demo.yaml").write_text(yaml.safe_dump({"vtune": section, **CONFIG, **config}))
         paths = write_study(tmp_path / "results", *(records or (measured(1, 60.0),)))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +32,7 @@ def whole(study: Study, expected: dict[int, float]) -> None:
 
 
 def test_it_runs_to_its_end_as_by_hand_and_tells_achieved_against_promised(a_study: Make) -> None:
+    # On a busy machine any save may be felt, and then its second is in no rate.
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), steps=120, save_every=1000)
     said = study.launch("--trial", "2", "--json")
     assert said.code == 0, said.stderr
@@ -105,6 +109,18 @@ def test_ctrl_c_lets_it_save_and_the_command_that_is_told_goes_on_exactly(a_stud
     assert len(study.losses()) == 200
 
 
+def test_a_training_that_somebody_ends_early_is_no_completed_run_although_it_left_with_0(a_study: Make) -> None:
+    study = a_study(steps=2000, leaves_with=0, run={"epochs": 1, "iterations_per_epoch": 2000})
+    started = study.start("--json")
+    study.wait_for_steps(15)
+    os.kill(study.main_pid(), signal.SIGTERM)
+    stdout, stderr = started.communicate(timeout=30)
+    told = json.loads(stdout)
+    assert (told["status"], told["ended"], told["exit_code"]) == ("stopped", "completed", 0), stderr
+    assert f"after {told['steps']} of 2000 steps" in told["detail"] and "--resume" in told["go_on"]
+    assert started.returncode == 0 and "launch 1 stopped" in stderr
+
+
 def test_a_full_disk_at_the_checkpoint_is_a_clear_stop_and_no_reason_for_other_settings(a_study: Make) -> None:
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), accident="full_disk", at_step=20)
     said = study.launch("--trial", "2", "--step-down", "--json")
@@ -134,8 +150,23 @@ def test_a_killed_worker_steps_down_to_fewer_and_the_losses_go_on_exactly(a_stud
     # It saves every tenth step; the counters are read each second, and tell what it had done at least.
     assert 0 < down["resumed_from_step"] <= 20
     assert told["status"] == "completed"
+    # Held against what ran in the end.
+    assert (told["trial"], told["settings"], told["promised_samples_per_s"]) == (1, {}, 60.0)
+    assert json.loads(study.of_launch().state.read_text())["promised_samples_per_s"] == 60.0
     whole(study, dict(without_accident(study)))
     assert [one.status for one in study.records()] == [TrialStatus.CRASHED, TrialStatus.COMPLETED]
+
+
+def test_without_its_counters_a_launch_tells_no_number(a_study: Make) -> None:
+    study = a_study(steps=150, run={"epochs": 1, "iterations_per_epoch": 150})
+    started = study.start("--json")
+    study.wait_for_steps(60)
+    shutil.rmtree(study.folder / "results")
+    stdout, stderr = started.communicate(timeout=30)
+    told = json.loads(stdout)
+    assert (told["status"], told["steps"], told["achieved_samples_per_s"]) == ("completed", None, None), stderr
+    assert "its counters are gone" in told["detail"] and "its steps unknown" in stderr
+    assert "0 steps" not in stderr and "step 0 " not in stderr
 
 
 def test_a_hang_is_ended_and_steps_down(a_study: Make) -> None:
@@ -145,11 +176,47 @@ def test_a_hang_is_ended_and_steps_down(a_study: Make) -> None:
     said = study.launch("--trial", "2", "--step-down", "--json")
     assert said.code == 0, said.stderr
     [down] = said.json["step_downs"]
-    assert "no step" in down["why"] and down["to"] == {}
+    assert "no step" in down["why"] and "waiting for a batch of its loader" in down["why"] and down["to"] == {}
     # Told before it is one, instead of a rate that is long past.
     assert "with nobody of it at work, a hang is called after" in said.stderr
     whole(study, dict(without_accident(study)))
     assert study.living() == {}
+
+
+def test_a_hang_in_the_main_process_itself_names_the_line_and_advises_no_fewer_workers(a_study: Make) -> None:
+    study = a_study(
+        measured(1, 60.0), measured(2, 80.0, workers=2), accident="hang_itself", at_step=25, window={"hang_time": 4}
+    )
+    told = study.launch("--trial", "2", "--step-down", "--json").json
+    assert told["status"] == "stopped" and told["ended"] == "hung" and told["step_downs"] == []
+    assert "train.py:" in told["detail"] and "sleeping" in told["detail"] and told["go_on"] is None
+
+
+def test_a_training_that_somebody_stops_for_a_while_is_no_hang_and_goes_on(a_study: Make) -> None:
+    study = a_study(measured(1, 30.0), steps=120, window={"hang_time": 3})
+    started = study.start("--json")
+    study.wait_for_steps(60)
+    pid = study.main_pid()
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(7.0)
+    os.kill(pid, signal.SIGCONT)
+    stdout, stderr = started.communicate(timeout=30)
+    assert json.loads(stdout)["status"] == "completed", stderr
+    kinds = [json.loads(line)["kind"] for line in study.of_launch().events.read_text().splitlines()]
+    assert kinds == ["started", "paused", "continued", "ended"]
+    assert f"kill -CONT {pid}" in stderr
+
+
+def test_what_is_stopped_is_let_go_on_where_it_is_to_save(a_study: Make) -> None:
+    study = a_study(steps=2000)
+    started = study.start("--json")
+    study.wait_for_steps(15)
+    for pid in study.living().keys() - {study.supervisor_pid()}:
+        os.kill(pid, signal.SIGSTOP)
+    started.send_signal(signal.SIGINT)
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 130, stderr
+    assert "saved after step" in study.of_launch().attempt(1).stdout.read_text()
 
 
 def test_a_device_out_of_memory_goes_on_with_a_smaller_batch_and_the_same_effective_one(a_study: Make) -> None:

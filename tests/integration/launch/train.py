@@ -39,6 +39,8 @@ class Numbers(Dataset):
         time.sleep(600 if accident == "no_batch" else config.get("load_s", 0.002))
         if accident == "lost_worker" and index >= at_step * batch * accumulate:
             os.kill(os.getpid(), signal.SIGKILL)
+        if accident == "hang" and index >= at_step * batch * accumulate:
+            time.sleep(10_000)
         return torch.full((8,), (index % 97) / 97.0)
 
 
@@ -89,9 +91,9 @@ for samples in loader:
     if accident == "leak":
         kept.append(bytearray(os.urandom(2**20)) * 4)
         time.sleep(0.07)
-    if accident == "hang" and done == at_step:
+    if accident in ("hang", "hang_itself") and done == at_step:
         signal.signal(signal.SIGTERM, lambda *_: (save(), os._exit(0)))
-        while True:
+        while accident == "hang_itself":
             time.sleep(60)
     if accident == "device" and done == at_step:
         raise torch.OutOfMemoryError(
@@ -102,5 +104,5 @@ for samples in loader:
         save()
     if asked_to_stop:
         print(f"saved after step {done}", flush=True)
-        sys.exit(143)
+        sys.exit(config.get("leaves_with", 143))
 print("done", flush=True)

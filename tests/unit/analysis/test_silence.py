@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from vtune.analysis.silence import where_it_hangs
+from vtune.analysis.silence import may_wait_for_a_worker, where_it_hangs
 from vtune.domain.events import ProcessStack, StackFrame
 
 TORCH = "/env/lib/python3.11/site-packages/torch/utils/data"
@@ -94,3 +96,13 @@ def test_of_a_training_that_never_stepped_the_outermost_process_that_answers_is_
 
 def test_without_a_stack_nothing_is_said() -> None:
     assert where_it_hangs([], None, {}) is None
+
+
+def test_workers_are_suspected_where_somebody_waits_for_their_batch_or_nobody_tells() -> None:
+    asleep, worker = process(1, frames(*OUTER)), process(2, AT_WORK)
+    assert may_wait_for_a_worker([process(1, WAITS), worker])
+    assert not may_wait_for_a_worker([asleep, worker])
+    # A thread that loads ahead; a rank beside the one that waits for it.
+    assert may_wait_for_a_worker([replace(asleep, threads=(WAITS,)), worker])
+    assert may_wait_for_a_worker([asleep, process(3, WAITS), worker])
+    assert may_wait_for_a_worker([process(1), worker]) and may_wait_for_a_worker([])

@@ -27,8 +27,10 @@ class Breach:
     bytes_per_step: float
     used_bytes: int
     limit_bytes: int
-    # At the planned end, at least; None where the end is not known.
+    # At the planned end, at least, or at that of the first epoch where nobody knows what comes after it; None where
+    # neither end is known.
     at_end_bytes: int | None
+    of_epoch: bool = False
     in_s: float
     imminent: bool
 
@@ -57,8 +59,8 @@ def predicted(
     in_s = steps_to_limit * seconds / steps
     # What filled in ten seconds may stop in the eleventh: nobody looks further ahead than some times the time seen.
     imminent = in_s < IMMINENT_S and in_s < AHEAD * seconds and seconds >= LEAST_SEEN_S
-    if epoch_steps is not None and last.step <= epoch_steps:
-        steps_at_end = epoch_steps if steps_at_end is None else min(epoch_steps, steps_at_end)
+    of_epoch = epoch_steps is not None and last.step <= epoch_steps and epoch_steps < (steps_at_end or epoch_steps + 1)
+    steps_at_end = epoch_steps if of_epoch else steps_at_end
     left = None if steps_at_end is None else max(0, steps_at_end - last.step)
     if left is None and not imminent:
         return None
@@ -70,6 +72,7 @@ def predicted(
         used_bytes=used,
         limit_bytes=limit_bytes,
         at_end_bytes=None if left is None else int(used + leak.ci95[0] * left),
+        of_epoch=of_epoch,
         in_s=in_s,
         imminent=imminent,
     )

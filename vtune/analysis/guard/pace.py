@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtune.analysis.compare import RUN_TO_RUN_SD
 from vtune.analysis.guard.progress import Progress
@@ -39,6 +39,8 @@ class Pace:
         # The last window that is full.
         self.window: Span | None = None
         self.windows = 0
+        # Of the whole run, by somebody's signal, as often as they were seen: no span goes over one.
+        self.interruptions = 0
         self._filling = Span()
         self._first: Progress | None = None
         self._before: Progress | None = None
@@ -52,6 +54,7 @@ class Pace:
         return steps / going.rate if going.rate is not None else None
 
     def look(self, now: Progress) -> None:
+        now = replace(now, aside=now.aside + self.interruptions)
         before, steps = self._before, now.steps
         if before is not None and steps == before.steps:
             # Something aside happened since the last step that was seen: the interval to the next one spans it.

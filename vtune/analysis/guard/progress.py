@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vtune.domain.counts import Counted, ProcessCounts
+from vtune.domain.counts import BRIEF, Counted, ProcessCounts
 
 # A hang is as long as the window says, and at least this many times the longest pause so far.
 HANG_PAUSES = 10.0
@@ -56,7 +56,7 @@ def progress_of(counts: Sequence[ProcessCounts], t_s: float, passes: int = 0) ->
         last_step_s=step.last_s if step is not None else None,
         last_sign_s=max((one.last_s for process in counts for one in process.counted), default=None),
         longest_gap_s=step.longest_gap_s if step is not None else 0.0,
-        aside=passes + saves + sum(one.count for one in validated),
+        aside=passes + sum(one.count for one in (*saved, *validated) if (one.kind, one.source) != ("saved", BRIEF)),
         saves=saves,
         last_save_s=max((one.last_s for one in saved), default=None),
     )

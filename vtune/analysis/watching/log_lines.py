@@ -8,14 +8,16 @@ from itertools import pairwise
 
 from vtune.domain.watching import LogProgress, Mark, Told
 
-_OF = r"(?:\s*(?:/|of)\s*(\d+))?"
-_BAR = re.compile(r"(\d+)/(\d+) \[[\d:]+<[^,\]]*,\s*(?:([\d.]+)\s?(\w+)/(\w+))?")
+# Longer ones count nothing: they are an identifier, a hash, a date.
+_COUNT = r"(\d{1,12})"
+_OF = rf"(?:\s*(?:/|of)\s*{_COUNT}(?!\d))?"
+_BAR = re.compile(rf"(?<!\d){_COUNT}/{_COUNT} \[[\d:]+<[^,\]]*,\s*(?:(\d{{1,12}}(?:\.\d*)?)\s?(\w+)/(\w+))?")
 _STEP = re.compile(
     r"(?<![\w.])(?:(?:train|global)[ _-]?)*(?:steps?|iter(?:ation)?s?|it|batch)(?:[\s:=#\[(]+|(?=\d))"
-    rf"(\d+)(?![\d.]){_OF}",
+    rf"{_COUNT}(?![\d.]){_OF}",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(rf"(?<![\w.])epochs?(?:[\s:=#\[(]+|(?=\d))(\d+)(?![\d.]){_OF}", re.IGNORECASE)
+_EPOCH = re.compile(rf"(?<![\w.])epochs?(?:[\s:=#\[(]+|(?=\d)){_COUNT}(?![\d.]){_OF}", re.IGNORECASE)
 _RAISED = re.compile(r"\s*(?:\[rank\d+\]:\s*)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b(?::.*)?$")
 _ERRORS = tuple(
     re.compile(pattern)

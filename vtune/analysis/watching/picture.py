@@ -58,7 +58,7 @@ def picture_of(recent: Sequence[Look], thinned: Sequence[Look], known: Known) ->
     ram = exact[-1][1] if exact else None
     growth, left = growth_of(exact), _left(ram, known.ram_limit_bytes, newest.ram_available_bytes)
     used = [gpu for gpu in known.gpus if known.on_gpu or _own(known.newest_gpu.get(gpu.uuid))]
-    verdict = verdict_of(recent, gpu_percent=_gpu_percent(used, window))
+    verdict = verdict_of(recent, gpu_percent=_gpu_percent(used, window), ended=known.ended)
     progress = progress_of(known.marks, epochs=known.epochs)
     order = {"launcher": 0, "training": 1, "worker": 2, "other": 3}
     shown = sorted(newest.processes, key=lambda process: (order[process.role], process.pid))

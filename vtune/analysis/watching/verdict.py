@@ -26,8 +26,9 @@ _ON_DISK = 0.2
 _POLLS = ("poll", "select")
 
 
-def verdict_of(looks: Sequence[Look], *, gpu_percent: float | None = None) -> Verdict:
-    """`gpu_percent`: of the devices that the training is on; None where it is on none, or nobody tells."""
+def verdict_of(looks: Sequence[Look], *, gpu_percent: float | None = None, ended: bool = False) -> Verdict:
+    """`gpu_percent`: of the devices that the training is on; None where it is on none, or nobody tells. `ended`: since
+    the last look, and whose number it had may be another's by now."""
     recent = last_looks(looks) if looks else looks
     seen_s = recent[-1].t_s - recent[0].t_s if recent else 0.0
     by_pid = paces(recent)
@@ -38,7 +39,7 @@ def verdict_of(looks: Sequence[Look], *, gpu_percent: float | None = None) -> Ve
         return Verdict(kind="unknown", sentence=f"cannot be told yet: {why}", seen_s=seen_s)
     stopped = any(pace.stopped for pace in trainings)
     if stopped or (seen_s >= STILL_S and _stands_still(by_pid, recent, gpu_percent)):
-        found = _still(trainings, workers, seen_s)
+        found = _stood_still(trainings) if ended else _still(trainings, workers, seen_s)
     elif gpu_percent is not None:
         found = _with_gpu(trainings, workers, gpu_percent)
     else:
@@ -67,6 +68,12 @@ def _still(trainings: Sequence[Pace], workers: Sequence[Pace], seen_s: float) ->
         sentence=sentence,
         evidence=(_training_words(trainings), *([_worker_words(workers)] if workers else [])),
     )
+
+
+def _stood_still(trainings: Sequence[Pace]) -> Verdict:
+    stopped = [pace.pid for pace in trainings if pace.stopped]
+    why = f"process {stopped[0]} had been stopped by a signal" if stopped else "it had stood still before"
+    return Verdict(kind="unknown", sentence=f"it has ended: {why}")
 
 
 def _with_gpu(trainings: Sequence[Pace], workers: Sequence[Pace], gpu_percent: float) -> Verdict:

@@ -16,7 +16,7 @@ from vtune.analysis.guard.room import Free, lacking
 from vtune.analysis.guard.safer import next_safer
 from vtune.analysis.guard.slow import why_slow
 from vtune.analysis.guard.trouble import disk_is_full, trouble_of
-from vtune.domain.counts import Counted, CountedKind, ProcessCounts
+from vtune.domain.counts import BRIEF, Counted, CountedKind, ProcessCounts
 from vtune.domain.events import GpuSample, ProcessSample, TelemetrySample
 from vtune.domain.launch import Promise
 from vtune.domain.machine import FreeGpu
@@ -58,6 +58,12 @@ def test_validations_checkpoints_and_new_passes_are_counted_aside() -> None:
         passes=3,
     )
     assert (seen.aside, seen.saves, seen.last_save_s) == (10, 2, 9.0)
+
+
+def test_a_checkpoint_that_took_no_time_is_one_and_no_reason_to_leave_steps_out_of_the_rate() -> None:
+    brief = replace(counted("saved", 7, last_s=9.5), source=BRIEF)
+    seen = progress_of([process(counted("step", 40), counted("saved", 2, last_s=9.0), brief)], t_s=11.0)
+    assert (seen.aside, seen.saves, seen.last_save_s) == (2, 9, 9.5)
 
 
 def checkpoints(*looks: tuple[float, int, float | None]) -> Checkpoints:
@@ -185,6 +191,13 @@ def test_within_the_first_epoch_growth_is_sure_only_until_its_end() -> None:
     assert breach(leak, epoch_steps=500) is not None
 
 
+def test_what_is_projected_to_an_epochs_end_is_not_called_the_runs() -> None:
+    leak = growing(MIB // 4, start=2 * GIB - 160 * MIB)
+    ends = [(None, 1500), (100_000, 1500), (1200, 1500), (100_000, None), (100_000, 300)]
+    found = [breach(leak, limit_bytes=2 * GIB, steps_at_end=end, epoch_steps=epoch) for end, epoch in ends]
+    assert [one.of_epoch if one is not None else None for one in found] == [True, True, False, False, False]
+
+
 def test_without_a_known_end_only_what_is_imminent_is_predicted() -> None:
     assert breach(growing(MIB // 4), steps_at_end=None) is None
     found = breach(growing(MIB), steps_at_end=None)
@@ -268,6 +281,39 @@ def test_a_full_disk_is_known_by_the_systems_words_or_by_torchs_and_no_room() ->
     assert not disk_is_full("KeyError: 'space'", 0)
 
 
+OPENED = 'Traceback (most recent call last):\n  File "train.py", line 21, in main\n    save()\n'
+FULL = "OSError: [Errno 28] No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("words", "full"),
+    [
+        (f"tensorboard: [Errno 28] No space left on device\n{OPENED}ValueError: label 7 out of range\n", False),
+        # Caught and logged; what it ended of is another one.
+        (f"{OPENED}{FULL}\n{OPENED}ValueError: label 7\n", False),
+        (f"{OPENED}ValueError: label 7\n\n{FULL}, says a tracker at the end\n", False),
+        (f"{OPENED}{FULL}\n", True),
+        (f"{OPENED}ValueError: label 7\n{OPENED}{FULL}\n", True),
+        # As torch.save ends on a full disk.
+        (
+            f"{OPENED}{FULL}\n\nDuring handling of the above exception, another exception occurred:\n\n"
+            f"{OPENED}RuntimeError: unexpected pos 64 vs 0\n",
+            True,
+        ),
+        (f"{OPENED}OSError: Caught OSError in DataLoader worker process 0.\nOriginal {OPENED}{FULL}\n", True),
+        ("".join(f"[rank0]: {line}\n" for line in f"{OPENED}{FULL}".splitlines()), True),
+        ("cp: error writing 'a': No space left on device\n", True),
+    ],
+)
+def test_only_the_error_that_ended_it_tells_of_a_full_disk(words: str, full: bool) -> None:
+    assert disk_is_full(words, 74 * GIB) is full
+
+
+def test_under_a_launcher_with_an_error_of_its_own_the_ranks_error_is_asked() -> None:
+    launchers = f"{OPENED}ChildFailedError: train.py FAILED\n"
+    assert disk_is_full(launchers, 74 * GIB, FULL) and not disk_is_full(launchers, 74 * GIB, "ValueError: label 7")
+
+
 def test_only_memory_hangs_and_lost_workers_call_for_safer_settings() -> None:
     lost = "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly"
     assert trouble_of(TrialStatus.CRASHED, lost) == "workers"
@@ -304,3 +350,11 @@ def test_a_pause_is_worth_a_word_when_it_is_longer_than_those_before() -> None:
     assert quick.still_s(102.0, 4.0) == 2.0
     assert Progress(t_s=100.0).still_s(999.0, 120.0) is None
     assert (quick.hang_after_s(120.0), slow.hang_after_s(120.0)) == (120.0, 600.0)
+
+
+def test_what_somebody_stopped_is_in_no_rate() -> None:
+    pace = paced((1, 10, 0), (2, 20, 0), (3, 30, 0))
+    pace.interruptions = 60
+    for last_s, steps in ((63, 32), (64, 42), (65, 52)):
+        pace.look(Progress(t_s=last_s, steps=steps, last_step_s=last_s))
+    assert pace.whole.rate == pytest.approx(10.0)

@@ -16,6 +16,8 @@ from vtune.domain.watching import Mark, Told
         ("Epoch [4/10] Iteration [20/100]", Told(step=20, steps=100, epoch=4, epochs=10)),
         ("Epoch 1: 12%|#2 | 61/500 [00:19<02:17, 3.20it/s]", Told(step=61, steps=500, epoch=1, steps_per_s=3.2)),
         ("  2%|2   | 10/500 [00:25<20:25,  2.50s/it]", Told(step=10, steps=500, steps_per_s=0.4)),
+        ("step 7/" + 20 * "1", Told(step=7)),
+        ("3/500 [00:00<?, 1.2.3it/s]", Told(step=3, steps=500)),
         ("  0%|    | 0/500 [00:00<?, ?it/s]", Told(step=0, steps=500)),
         ("RuntimeError: CUDA out of memory. Tried", Told(error="RuntimeError: CUDA out of memory. Tried")),
         ("Killed", Told(error="Killed")),
@@ -31,6 +33,7 @@ def test_a_line_tells_its_step_its_epoch_and_its_error(line: str, told: Told) ->
     [
         "loading 500 volumes", "batch size 4", "learning rate 0.1", "2026-11-19 09:00:00 ready", "nanoseconds",
         "model has 3.2 M parameters", "it took 0.5 s", "finance loss", "Killed Bill is a film", "every step 0.5 s",
+        "Epoch 99999999999999999999999999/3", "step " + 5000 * "1", 5000 * "1" + "/3 [00:00<00:00, 3.2it/s]",
     ],
 )  # fmt: skip
 def test_a_line_without_them_tells_nothing(line: str) -> None:

@@ -155,3 +155,10 @@ def test_a_stopped_training_is_said_to_be_stopped() -> None:
     assert found.kind == "still" and "was stopped by a signal" in found.sentence
     # Its workers go on until their queue is full.
     assert verdict_of(_looks(_does(1, "training", state="T", moves=0), *WORKS)).kind == "still"
+
+
+def test_nobody_is_told_to_signal_a_process_that_has_ended() -> None:
+    looks = _looks(_does(1, "training", state="T", moves=0))
+    found = verdict_of(looks, ended=True)
+    assert found.kind != "still" and "kill" not in found.sentence
+    assert found.sentence == "it has ended: process 1 had been stopped by a signal"

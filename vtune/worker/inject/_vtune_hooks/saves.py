@@ -16,6 +16,8 @@ from _vtune_hooks.identity import place_of_caller
 # A save that is not felt is not worth a line; a training that saves all the time pays for it in its steps.
 LEAST_S = 0.001
 MOST_TOLD = 500
+# A full run goes on from its last checkpoint, however little that took: such are counted apart.
+FELT, BRIEF = 0, 2
 
 _told = [0]
 _now = time.monotonic
@@ -47,11 +49,13 @@ def _saved(result: Any, begun: float, args: Any, kwargs: Any) -> Any:
     try:
         seconds = _now() - begun
         # In a thread of its own it holds nobody up; in a loader's worker it is part of a batch.
-        if seconds < LEAST_S or not recorder.is_main_thread() or recorder.here.silent:
+        felt = seconds >= LEAST_S
+        if not (felt or recorder.here.light) or not recorder.is_main_thread() or recorder.here.silent:
             return result
         if recorder.here.light:
-            recorder.record(recorder.SAVED, recorder.MAIN_THREAD, 0, 0, 0, begun, begun + seconds, 0.0, 0, 0)
-        if _told[0] < MOST_TOLD:
+            kind, source = recorder.SAVED, FELT if felt else BRIEF
+            recorder.record(kind, recorder.MAIN_THREAD, source, 0, 0, begun, begun + seconds, 0.0, 0, 0)
+        if felt and _told[0] < MOST_TOLD:
             _told[0] += 1
             recorder.fact(
                 "saved",

@@ -1,0 +1,48 @@
+"""How an attempt of a full run ended: what exit code 0 is worth, and what a disk has to do with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtune.domain.trial import TrialStatus
+from vtune.execution.launch_ended import Ended, against_plan, full_where
+
+DONE = Ended(status=TrialStatus.COMPLETED, detail=None)
+
+
+def test_exit_code_0_far_from_the_planned_end_is_told_with_its_steps() -> None:
+    how = against_plan(DONE, 320, 3000)
+    assert how.early and how.status is TrialStatus.COMPLETED
+    assert how.detail is not None and "after 320 of 3000 steps" in how.detail
+
+
+def test_a_run_that_did_its_steps_or_left_out_each_epochs_last_batch_has_completed() -> None:
+    assert against_plan(DONE, 3000, 3000) == DONE and against_plan(DONE, 2990, 3000) == DONE
+    assert against_plan(DONE, 200, 300, epochs=100) == DONE
+
+
+def test_what_is_not_known_is_held_against_nobody() -> None:
+    assert against_plan(DONE, 320, None) == DONE
+    # Not instrumented: no step was seen.
+    assert against_plan(DONE, 0, 3000) == DONE
+    crashed = Ended(status=TrialStatus.CRASHED, detail="exit code 1")
+    assert against_plan(crashed, 320, 3000) == crashed
+    # After a step-down: at least 1000, and it may have done them all.
+    assert against_plan(DONE, 1000, 3000, most=3100) == DONE
+    early = against_plan(DONE, 1000, 3000, most=1050)
+    assert early.detail is not None and "after 1000 or more of 3000 steps" in early.detail
+
+
+@pytest.mark.parametrize(
+    ("free", "words"),
+    [
+        (0, "has least room, 0 B, too little for another file as large as its largest there, 1 MiB"),
+        (2 * 2**20, "has least room, 2 MiB, less than 16 MiB"),
+        (2**30, "has least room, 1 GiB"),
+    ],
+)
+def test_a_full_disk_is_told_by_what_it_really_lacks(tmp_path: Path, free: int, words: str) -> None:
+    (tmp_path / "last.pt").write_bytes(bytes(2**20))
+    assert full_where((free, tmp_path), (tmp_path,)).endswith(words)
