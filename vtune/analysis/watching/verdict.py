@@ -24,6 +24,7 @@ _SHORT_OF_CORES = 0.25
 _ON_DISK = 0.2
 # Where a worker sleeps that waits for the next indices; a socket is waited for there, too.
 _POLLS = ("poll", "select")
+_PAUSE = "nanosleep"
 
 
 def verdict_of(looks: Sequence[Look], *, gpu_percent: float | None = None, ended: bool = False) -> Verdict:
@@ -106,7 +107,8 @@ def _on_cpu(trainings: Sequence[Pace], workers: Sequence[Pace]) -> Verdict:
     starved = _starved(workers, busy, trainings)
     if starved is not None:
         return Verdict(kind="starved", sentence=f"starved for data: {starved}", evidence=words, wait_share=1 - busy)
-    what = "its main process waits, and so do its workers" if workers else "its main process waits"
+    waits = "sleeps by itself, for no batch" if _pauses(trainings) else "waits"
+    what = f"its main process {waits}, and so do its workers" if workers else f"its main process {waits}"
     return Verdict(kind="unknown", sentence=f"cannot be told: {what}", evidence=words)
 
 
@@ -129,10 +131,15 @@ def _starved(workers: Sequence[Pace], busy: float, trainings: Sequence[Pace]) ->
     if on_disk >= _ON_DISK:
         return f"{many} {verb_do} for storage"
     polls = [pace.sleeps_in is None or any(word in pace.sleeps_in for word in _POLLS) for pace in workers]
-    if busy < _MOSTLY and not all(polls):
+    if busy < _MOSTLY and not all(polls) and not _pauses(trainings):
         sleep = "sleep" if len(workers) > 1 else "sleeps"
         return f"{many} {sleep} over the data: a slow network, a lock, a pause; neither CPU nor a disk of this machine"
     return None
+
+
+def _pauses(trainings: Sequence[Pace]) -> bool:
+    """In a pause of its own, which nobody who waits for a batch is in."""
+    return all(pace.sleeps_in is not None and _PAUSE in pace.sleeps_in for pace in trainings)
 
 
 def _training_words(trainings: Sequence[Pace]) -> str:

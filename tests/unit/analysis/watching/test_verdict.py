@@ -74,6 +74,14 @@ def test_workers_that_sleep_over_their_work_starve_it_but_those_that_wait_for_wo
     assert verdict_of(_looks(ASLEEP, *unseen)).kind == "unknown"
 
 
+def test_a_training_that_pauses_by_itself_does_not_wait_for_data() -> None:
+    slow = [_does(pid, "worker", cores=0.01, sleeps_in="hrtimer_nanosleep") for pid in (2, 3)]
+    found = verdict_of(_looks(_does(1, "training", cores=0.03, sleeps_in="hrtimer_nanosleep"), *slow))
+    assert found.kind == "unknown" and found.sentence == (
+        "cannot be told: its main process sleeps by itself, for no batch, and so do its workers"
+    )
+
+
 def test_a_training_at_full_cpu_computes_also_while_it_waits_for_a_core() -> None:
     busy = _does(1, "training", cores=1.4, state="R")
     assert verdict_of(_looks(busy, *IDLE)).kind == "cpu"
