@@ -18,7 +18,9 @@ from typing import Any
 from _vtune_hooks.append_file import AppendFile
 from _vtune_hooks.counts import Counts
 
-LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE, SAVED = 1, 2, 3, 4, 5, 6, 7, 8
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE = 1, 2, 3, 4, 5, 6, 7
+# Counted in a full run, never recorded.
+SAVED, PASS = 8, 9
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 # Of a stage's record.
 PEAK_KNOWN = 2
