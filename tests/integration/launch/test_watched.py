@@ -36,6 +36,7 @@ def slowly_loading(a_study: Make) -> Study:
     return a_study(measured(1, 20.0), measured(2, 40.0, workers=2), steps=3000, load_s=0.05, step_s=0.01)
 
 
+@pytest.mark.slow
 def test_a_launch_is_told_with_its_promise_and_without_its_killed_guard_as_unguarded(a_study: Make) -> None:
     study = slowly_loading(a_study)
     started = study.start("--trial", "2")

@@ -85,6 +85,7 @@ def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Calla
     assert share < 0.02
 
 
+@pytest.mark.slow
 def test_what_stands_on_the_terminal_is_the_last_picture_alone_within_its_width_and_stays_when_left(
     start: Callable[..., Training],
 ) -> None:
