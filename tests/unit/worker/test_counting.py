@@ -199,8 +199,8 @@ def test_the_steady_rate_of_many_short_epochs_leaves_out_each_of_their_restarts(
     for _ in range(200):
         begun = clock[0]
         looks_until(begun + 5.0)
-        recorder.record(recorder.PASS, recorder.MAIN_THREAD, 0, 0, 0, begun, clock[0], 0.0, 0, 0)
         recorder.fact("pass", loader=0)
+        recorder.count_with_the_next(recorder.PASS, 0, begun, clock[0])
         for number in range(150):
             now = begun + 5.0 + (number + 1) / 10
             batch(recorder, now - 0.01, now)
@@ -208,3 +208,13 @@ def test_the_steady_rate_of_many_short_epochs_leaves_out_each_of_their_restarts(
             looks_until(now)
     assert facts(tmp_path, "pass") < 150
     assert pace.whole.rate == pytest.approx(10.0, rel=0.01) and pace.whole.steps > 0.8 * 200 * 150
+
+
+def test_a_new_pass_does_not_use_up_the_write_that_tells_the_first_batch(recorder: Any, tmp_path: Path) -> None:
+    now = recorder._now()
+    recorder.fact("pass", loader=0)
+    recorder.count_with_the_next(recorder.PASS, 0, now, now)
+    recorder.fact("shape", loader=0)
+    assert not list(tmp_path.glob("counts-*"))
+    batch(recorder, now, now + 0.1)
+    assert [(one.kind, one.count) for one in told(tmp_path).counted] == [("pass", 1), ("delivered", 1)]

@@ -162,10 +162,6 @@ def tell(found: Pass, iterator: Any) -> None:
     found.loader = _tell_loader(seen, source, effective)
     length = _length(iterator, found)
     ready = time.monotonic()
-    if recorder.here.light:
-        # The fact is told ever more seldom; what a rate must not span is counted whenever it comes.
-        flags = recorder.MAIN_THREAD if recorder.is_main_thread() else 0
-        recorder.record(recorder.PASS, flags, found.loader, 0, 0, found.begun, ready, 0.0, 0, 0)
     recorder.fact(
         "pass",
         loader=found.loader,
@@ -180,6 +176,9 @@ def tell(found: Pass, iterator: Any) -> None:
         **found.held,
         **{"pass": found.number},
     )
+    if recorder.here.light:
+        # The fact is told ever more seldom; what a rate must not span is counted whenever it comes.
+        recorder.count_with_the_next(recorder.PASS, found.loader, found.begun, ready)
     keys.iterated(source)
 
 
