@@ -14,8 +14,12 @@ def as_it_stands(written: str) -> str:
             rows += [""] * (at == len(rows))
         elif part == "\r":
             column = 0
-        elif part == "\x1b[1A":
-            at -= 1
+        elif (up := re.fullmatch(r"\x1b\[(\d+)A", part)) is not None:
+            at = max(0, at - int(up[1]))
+        elif part == "\x1b[K":
+            rows[at] = rows[at][:column]
+        elif part == "\x1b[J":
+            rows[at:] = [rows[at][:column]]
         elif part == "\x1b[2K":
             rows[at] = ""
         elif not part.startswith("\x1b"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-CountedKind = Literal["delivered", "backward", "step", "saved"]
+CountedKind = Literal["delivered", "backward", "step", "saved", "pass"]
 # The source of a save that nobody feels: a checkpoint all the same.
 BRIEF = 2
 
@@ -25,7 +25,7 @@ class Counted:
     count: int
     # As the sampler counts them, else by their leading dimension; 0 where neither tells.
     samples: int
-    # Inside of `next()`, of the backwards, of `torch.save`; 0 for steps, of which only the end is seen.
+    # Inside of `next()`, of the backwards, of `torch.save`, of making an iterator; 0 for steps: only their end is seen.
     waited_s: float
     last_s: float
     longest_gap_s: float

@@ -1,10 +1,12 @@
-"""What `vtune watch` sees of a training that it did not start."""
+"""What `vtune watch` sees of a running training, whoever started it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from vtune.domain.effects import Scalar
 from vtune.domain.events import GpuSample
 
 # A launcher (torchrun, mp.spawn's parent) holds torch, but the steps are made below it.
@@ -70,8 +72,9 @@ class Verdict:
     kind: VerdictKind
     sentence: str
     evidence: tuple[str, ...] = ()
-    # Share of its time in which the training waits for data, as it looks from outside.
+    # Share of its time in which the training waits for data, as it looks from outside; or as its counters tell.
     wait_share: float | None = None
+    wait_measured: bool = False
     seen_s: float = 0.0
 
 
@@ -138,6 +141,34 @@ class GpuRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSeen:
+    """Of a full run that vtune launched, as its own files tell."""
+
+    study: str
+    launch: int
+    attempt: int
+    # Whose settings it runs with, and what was turned for them.
+    trial: int | None
+    settings: Mapping[str, Scalar]
+    guard_pid: int | None
+    guard_lives: bool
+    # Holds the RAM limit; a SIGTERM to it asks the training to save and end.
+    supervisor_pid: int | None
+    # Why it was asked to save and end; None as long as it was not.
+    ending: str | None
+    step_downs: int
+    # Optimizer steps, with those of earlier attempts.
+    steps: int
+    # None where the length of the run is not known.
+    steps_at_end: int | None
+    left_s: float | None
+    promised_samples_per_s: float | None
+    # Steady: over the attempt by its guard; without one since the watching began.
+    achieved_samples_per_s: float | None
+    achieved_by: Literal["guard", "looks"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """All that is shown at one moment."""
 
@@ -168,5 +199,7 @@ class Watched:
     # In words; None without a price.
     costs: str | None
     tuning: str
+    # None where vtune did not launch it.
+    launch: LaunchSeen | None = None
     # What could not be read, and what it would take.
     missing: tuple[str, ...] = ()

@@ -121,7 +121,8 @@ def run_attempt(
             epoch_steps=guarded.epoch_steps,
         )
         started_s = time.monotonic()
-        watch = LaunchWatch(folder, trial, devices, telemetry, started_s)
+        in_rate = guarded.trial.restarts_in_rate
+        watch = LaunchWatch(folder, trial, devices, telemetry, started_s, restarts_in_rate=in_rate)
         guard = _Guard(folder, guarded, trial, watch, memory, started_s, tell, show)
         while True:
             try:

@@ -41,8 +41,16 @@ class MemoryLimits:
 
 class LaunchWatch:
     def __init__(
-        self, folder: TrialPaths, trial: RunningTrial, devices: GpuSampler, file: RawIOBase, started_s: float
+        self,
+        folder: TrialPaths,
+        trial: RunningTrial,
+        devices: GpuSampler,
+        file: RawIOBase,
+        started_s: float,
+        *,
+        restarts_in_rate: bool = False,
     ) -> None:
+        self._restarts_in_rate = restarts_in_rate
         self.pace = Pace()
         self.progress = Progress(t_s=started_s)
         self.checkpoints = Checkpoints()
@@ -84,7 +92,7 @@ class LaunchWatch:
             uuid for fact in self._log.facts_named("device") if isinstance(uuid := fact.data.get("uuid"), str)
         )
         counts = read_counts(self._folder)
-        self.progress = progress_of(counts, now_s, passes=len(self._log.facts_named("pass")))
+        self.progress = progress_of(counts, now_s, restarts_in_rate=self._restarts_in_rate)
         self.checkpoints.look(self.progress)
         self.pace.look(self.progress)
 

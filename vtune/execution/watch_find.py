@@ -10,13 +10,13 @@ from pathlib import Path
 from vtune.analysis.watching.roles import WORKER_NAME, roles_of
 from vtune.domain.watching import Seen
 from vtune.errors import UsageError
+from vtune.execution.launch_running import left_unguarded
 from vtune.execution.process_tree import Process, descendants, process_of, processes
-from vtune.execution.watch_tree import environment, seen_process
+from vtune.execution.watch_launch import attempt_of, folders_of, study_of
+from vtune.execution.watch_tree import seen_process
 from vtune.journal.find_study import find_study
+from vtune.journal.launch_files import read_json
 from vtune.journal.paths import StudyPaths
-
-# What the supervisor tells a trial or a launch: its folder, below the study's.
-_TRIAL = "VTUNE_TRIAL="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Found:
 def find_training(named: str | None, results: Path) -> Found:
     """The process whose tree is watched: that of a number, of a study, or the only one there is."""
     if named is not None and named.isdecimal():
-        return Found(pid=_by_pid(int(named)))
+        return _found(_by_pid(int(named)))
     running = running_trainings()
     try:
         study: StudyPaths | None = find_study(results, named)
@@ -46,14 +46,21 @@ def find_training(named: str | None, results: Path) -> Found:
         study = None
     ours = [one for one in running if study is not None and _is_of(one.pid, study.root.resolve())]
     if named is not None and not ours:
-        raise UsageError(f"nothing of study {named} runs on this machine", hint=_listed(running))
+        last = None if study is None else left_unguarded(study)
+        how = "" if last is None else f"launch {last[0]} {last[1]}\n      "
+        raise UsageError(f"nothing of study {named} runs on this machine", hint=how + _listed(running))
     chosen = ours or running
     if not chosen:
         what = "no training runs on this machine, as far as its processes may be looked at"
         raise UsageError(what, hint="name its process, if you know it: vtune watch PID")
     if len(chosen) > 1:
         raise UsageError(f"{len(chosen)} trainings run on this machine: which one?", hint=_listed(chosen))
-    return Found(pid=chosen[0].pid, study=study if ours else None)
+    return Found(pid=chosen[0].pid, study=study) if ours else _found(chosen[0].pid)
+
+
+def _found(pid: int) -> Found:
+    attempt = attempt_of(pid)
+    return Found(pid=pid, study=None if attempt is None else study_of(attempt))
 
 
 def running_trainings() -> list[Training]:
@@ -77,13 +84,13 @@ def running_trainings() -> list[Training]:
 
 
 def _by_pid(pid: int) -> int:
-    """A worker's number means its training."""
+    """A worker's number means its training, and so does that of a launch's guard or supervisor."""
     process = process_of(pid)
     if process is None or not process.living:
         raise UsageError(f"there is no process {pid}", hint=_listed(running_trainings()))
-    if not seen_process(process).name.startswith(WORKER_NAME):
-        return pid
     table = processes()
+    if not seen_process(process).name.startswith(WORKER_NAME):
+        return pid if folders_of(pid) else next((one for one in sorted(descendants([pid], table)) if _leads(one)), pid)
     seen = {one: seen_process(table[one]) for one in (pid, *_ancestors(pid, table)) if one in table}
     roles = roles_of(seen)
     return next((one for one in _ancestors(pid, table) if roles.get(one) == "training"), pid)
@@ -101,9 +108,14 @@ def _if_python(process: Process) -> Seen | None:
     return seen if seen.command != ("",) else None
 
 
+def _leads(pid: int) -> bool:
+    """A launch."""
+    attempt = attempt_of(pid)
+    return attempt is not None and read_json(attempt.supervisor).get("leader_pid") == pid
+
+
 def _is_of(pid: int, study: Path) -> bool:
-    folders = [text.removeprefix(_TRIAL) for text in environment(pid) if text.startswith(_TRIAL)]
-    return any(Path(folder).is_relative_to(study) for folder in folders)
+    return any(folder.is_relative_to(study) for folder in folders_of(pid))
 
 
 def _listed(found: list[Training]) -> str:

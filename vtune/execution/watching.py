@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from vtune.analysis.watching.picture import Known, picture_of
+from vtune.analysis.watching.picture import GROWTH_OVER_S, Known, picture_of
 from vtune.domain.events import GpuSample
 from vtune.domain.experiment import Limit, Price
 from vtune.domain.watching import Look, Watched
+from vtune.execution.watch_launch import WatchedLaunch, watched_launch
 from vtune.execution.watch_log import WatchedLog
 from vtune.execution.watch_tree import WatchedTree
 from vtune.telemetry.cgroup import MemoryGroups
@@ -23,8 +24,8 @@ from vtune.telemetry.proc_text import PROC
 LOOK_EVERY_S = 0.5
 # Waking a driver may take longer; what it tells comes later then.
 _FIRST_LOOK_AT_GPUS_S = 1.0
-# For growth: one reading in five seconds over twenty minutes; all of them for the last half minute.
-_ALL_S, _THINNED_S, _KEPT = 30.0, 5.0, 240
+# All looks of the last half minute; for growth one in five seconds.
+_ALL_S, _THINNED_S = 30.0, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +40,11 @@ class Watching:
     def __init__(self, pid: int, asked: Asked) -> None:
         self._asked = asked
         self._tree, self._log = WatchedTree(pid), WatchedLog()
+        self._launch: WatchedLaunch | None = None
+        self._asked_for_launch: set[int] = set()
         self._gpus = GpuSampler(interval_s=LOOK_EVERY_S)
         self._recent: deque[Look] = deque(maxlen=round(_ALL_S / LOOK_EVERY_S))
-        self._thinned: deque[Look] = deque(maxlen=_KEPT)
+        self._thinned: deque[Look] = deque(maxlen=round(GROWTH_OVER_S / _THINNED_S))
         self._newest_gpu: dict[str, GpuSample] = {}
         self._begun_s = time.monotonic()
         groups, shm = MemoryGroups(PROC), shared_memory()
@@ -69,10 +72,13 @@ class Watching:
         if not self._tree.lives:
             self._ended = True
             self._log.read(time.monotonic())
+            if self._launch is not None:
+                self._launch.look_now(time.monotonic())
             return
         now_s = time.monotonic()
         look = self._tree.look(now_s, log_lines=self._log.read(now_s))
         self._log.follow(self._tree.trainings)
+        self._look_at_launch(now_s)
         gpus = self._gpus.take([process.pid for process in look.processes])
         self._newest_gpu |= {sample.uuid: _over(self._newest_gpu.get(sample.uuid), sample) for sample in gpus}
         listed = self._gpus.gpus
@@ -84,8 +90,20 @@ class Watching:
         if look.ram_bytes is not None or not self._thinned or now_s - self._thinned[-1].t_s >= _THINNED_S:
             self._thinned.append(look)
 
+    def _look_at_launch(self, now_s: float) -> None:
+        new = {self._tree.root, *self._tree.trainings} - self._asked_for_launch
+        if self._launch is None and new:
+            self._asked_for_launch |= new
+            self._launch = watched_launch(sorted(new))
+        if self._launch is not None:
+            self._launch.look(now_s)
+
     def picture(self) -> Watched:
-        asked, tree = self._asked, self._tree
+        asked, tree, launch = self._asked, self._tree, self._launch
+        ram_limit = asked.ram.resolve(self._machine_ram) if asked.ram is not None else None
+        # The one that ends it, whatever the study says by now.
+        enforced = None if launch is None else launch.ram_limit_bytes
+        limits = [limit for limit in (ram_limit, enforced) if limit is not None]
         known = Known(
             pid=tree.root,
             command=" ".join(tree.command) or "unknown",
@@ -98,13 +116,15 @@ class Watching:
             newest_gpu=self._newest_gpu,
             gpu_unread_because=self._gpus.why_none,
             vram=asked.vram,
-            ram_limit_bytes=asked.ram.resolve(self._machine_ram) if asked.ram is not None else self._machine_ram,
+            ram_limit_bytes=min(limits, default=self._machine_ram),
             shm_bytes=self._shm_bytes,
             cores=self._cores,
             marks=self._log.marks,
             no_log_because=self._log.why_none,
             price=asked.price,
             epochs=asked.epochs,
+            launch=launch.seen() if launch is not None else None,
+            wait_share=launch.wait_share(time.monotonic()) if launch is not None else None,
             missing=tuple(why for why in (tree.refused(),) if why is not None) if not self._ended else (),
         )
         return picture_of(tuple(self._recent), tuple(self._thinned), known)

@@ -19,7 +19,7 @@ SEQUENCE = struct.Struct("<Q")
 OTHERS = 0xFFFF
 # A write takes microseconds, and the next one is a second away.
 _TRIES, _PAUSE_S = 5, 0.002
-_KINDS: dict[int, CountedKind] = {2: "delivered", 3: "backward", 4: "step", 8: "saved"}
+_KINDS: dict[int, CountedKind] = {2: "delivered", 3: "backward", 4: "step", 8: "saved", 9: "pass"}
 
 
 def read_counts(folder: TrialPaths) -> list[ProcessCounts]:

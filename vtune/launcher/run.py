@@ -384,6 +384,7 @@ class _Run:
             "supervisor_pid": standing.supervisor_pid if standing is not None else None,
             "settings": dict(self._settings),
             "steps": self._steps_before + achieved.steps if not achieved.counters_gone else None,
+            "steps_before": self._steps_before,
             "steps_at_end": promise.steps,
             "samples_per_s": achieved.samples_per_s,
             "samples_per_s_whole": achieved.samples_per_s_whole,

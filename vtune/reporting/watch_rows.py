@@ -8,8 +8,9 @@ from textwrap import wrap
 from rich.cells import cell_len, set_cell_size
 
 from vtune.domain.numbers import bytes_, rate, seconds
-from vtune.domain.watching import GpuRow, Growth, LogProgress, ProcessRow, Watched
+from vtune.domain.watching import GpuRow, Growth, LaunchSeen, LogProgress, ProcessRow, Watched
 from vtune.reporting.inert import harmless
+from vtune.reporting.words import settings_text
 
 # Of a pool of a hundred workers the rest is counted.
 MOST_WORKERS = 16
@@ -23,6 +24,7 @@ def watch_rows(seen: Watched) -> list[str]:
     rows = [
         f"process {seen.pid} · {state} · {harmless(seen.command, 120)}",
         "",
+        *(_launch(seen.launch, ended=seen.ended) if seen.launch is not None else ()),
         f"verdict   {seen.verdict.sentence}",
         *(f"{_INDENT}{line}" for line in seen.verdict.evidence),
     ]
@@ -53,7 +55,9 @@ def watch_line(seen: Watched) -> str:
     parts = [seconds(seen.ran_s), seen.verdict.sentence]
     if seen.ended:
         parts[0] = f"ended, ran for {parts[0]}"
-    if seen.progress.step is not None:
+    if seen.launch is not None:
+        parts += _launch_parts(seen.launch, ended=seen.ended)
+    elif seen.progress.step is not None:
         parts.append(_progress(seen.progress, None))
     trainings = [row.cores for row in seen.processes if row.role == "training" and row.cores is not None]
     workers = [row.cores for row in seen.processes if row.role == "worker" and row.cores is not None]
@@ -68,6 +72,43 @@ def watch_line(seen: Watched) -> str:
     if seen.errors:
         parts.append(f"error: {harmless(seen.errors[-1], 120)}")
     return " · ".join(parts)
+
+
+def _launch(launch: LaunchSeen, *, ended: bool) -> Iterator[str]:
+    which = f"launch {launch.launch} of study {launch.study}"
+    if launch.attempt > 1:
+        which += f", attempt {launch.attempt} after {launch.step_downs} step-down{'s' if launch.step_downs > 1 else ''}"
+    whose = "unknown settings" if launch.trial is None else f"the settings of trial {launch.trial}"
+    yield f"launch    {which}, with {whose}: {settings_text(launch.settings) or 'nothing turned'}"
+    yield f"promise   {_promise(launch)}"
+    yield f"done      {_done(launch)}" + (f"; asked to save and end ({launch.ending})" if launch.ending else "")
+    if ended:
+        return
+    if launch.guard_lives:
+        yield f"guard     process {launch.guard_pid} lives"
+        return
+    was = "" if launch.guard_pid is None else f": process {launch.guard_pid} is gone"
+    yield f"guard     none lives{was}. The training goes on, held to its RAM limit by its supervisor;"
+    yield f"{_INDENT}nobody ends it for a hang, VRAM or growing memory, and nothing of it goes into the journal"
+    yield f"{_INDENT}to let it save and end: kill -TERM {launch.supervisor_pid or 'PID'}"
+
+
+def _launch_parts(launch: LaunchSeen, *, ended: bool) -> list[str]:
+    parts = [f"launch {launch.launch} of {launch.study}", _done(launch), _promise(launch)]
+    return parts if launch.guard_lives or ended else [*parts, "no guard lives"]
+
+
+def _promise(launch: LaunchSeen) -> str:
+    promised, achieved = launch.promised_samples_per_s, launch.achieved_samples_per_s
+    if achieved is None:
+        return f"{rate(promised)} samples/s promised, not known yet what is achieved"
+    share = f" ({achieved / promised:.0%})" if promised else ""
+    return f"{rate(achieved)} of {rate(promised)} samples/s promised{share}"
+
+
+def _done(launch: LaunchSeen) -> str:
+    text = f"step {launch.steps}" + (f" of {launch.steps_at_end}" if launch.steps_at_end is not None else "")
+    return text + (f", about {seconds(launch.left_s)} left" if launch.left_s is not None else "")
 
 
 def _progress(told: LogProgress, why_none: str | None) -> str:

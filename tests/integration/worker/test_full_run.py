@@ -29,7 +29,7 @@ def unchanged(plain: Any, watched: Any, *, exit_code: int = 0) -> None:
     assert watched.exit_code == exit_code, watched.stderr
     assert watched.facts("problem") == []
     assert not list(watched.folder.glob("steps-*.bin"))
-    assert kinds_counted(watched) <= {2, 3, 4, 8}
+    assert kinds_counted(watched) <= {2, 3, 4, 8, 9}
 
 
 def kinds_counted(run: Any) -> set[int]:
@@ -52,6 +52,8 @@ def test_the_counts_are_the_trainings_own_and_its_losses_those_without_hooks(bot
     assert delivered.main_thread and delivered.grad and not delivered.nested
     assert (total(counts, "step"), total(counts, "backward")) == (18, 18)
     assert [loader["loader"] for loader in watched.facts("loader")] == [delivered.source]
+    (passes,) = counts.of("pass")
+    assert (passes.source, passes.count, passes.main_thread) == (delivered.source, 3, True)
     assert len(watched.facts("left")) == 1
     assert counts.pid == watched.facts("left")[0]["in"]
 
@@ -76,6 +78,8 @@ def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_s
         (False, 6, 30),
         (True, 9, 45),
     ]
+    sources = {one.source: one.count for one in counts.of("pass")}
+    assert sources == {one.source: 3 for one in counts.of("delivered")}
 
 
 def test_random_numbers_and_what_frameworks_inspect_are_as_without_us(both: Any) -> None:

@@ -93,3 +93,11 @@ def test_launches_and_their_attempts_are_found_by_number(tmp_path: Path) -> None
     assert study.launch(1).attempt_numbers() == [1]
     assert study.launch(12).attempt(12).outcome == tmp_path / "launches" / "0012" / "attempts" / "12" / "outcome.json"
     assert study.launches_lock.name == ".lock"
+
+
+def test_a_kind_that_a_later_vtune_counts_is_passed_over(tmp_path: Path) -> None:
+    slots = [SLOT.pack(kind, 1, 0, 0, kind, 0, 0.0, 4.0, 1.0) for kind in (77, 4, 9)]
+    head = HEADER.pack(MAGIC, 1, len(slots), 1, 5.0) + b"".join(slots)
+    (tmp_path / "counts-1.bin").write_bytes(head.ljust(SIZE - SEQUENCE.size, b"\0") + SEQUENCE.pack(1))
+    (counts,) = read_counts(TrialPaths(tmp_path))
+    assert [(one.kind, one.count) for one in counts.counted] == [("step", 4), ("pass", 9)]

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from vtune.analysis.guard.pace import Pace
+from vtune.analysis.guard.progress import progress_of
 from vtune.domain.counts import ProcessCounts
 from vtune.journal.counts import read_counts, read_counts_of
 from vtune.journal.paths import TrialPaths
@@ -180,3 +182,39 @@ def test_a_stop_file_a_ceiling_and_a_limit_of_vram_are_nothing_to_a_full_run(rec
     assert not vram_limit.is_wanted()
     assert ceiling.fed(step) is step
     vram_limit._start_afresh()
+
+
+def test_the_steady_rate_of_many_short_epochs_leaves_out_each_of_their_restarts(
+    recorder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, pace = [1000.0], Pace()
+    monkeypatch.setattr(recorder, "_now", lambda: clock[0])
+
+    def looks_until(then: float) -> None:
+        while clock[0] + 1.0 <= then:
+            clock[0] += 1.0
+            pace.look(progress_of(read_counts(TrialPaths(tmp_path)), clock[0]))
+
+    # Twice as many as facts are told at once: workers come up for 5 s, then ten steps a second for 15 s.
+    for _ in range(200):
+        begun = clock[0]
+        looks_until(begun + 5.0)
+        recorder.fact("pass", loader=0)
+        recorder.count_with_the_next(recorder.PASS, 0, begun, clock[0])
+        for number in range(150):
+            now = begun + 5.0 + (number + 1) / 10
+            batch(recorder, now - 0.01, now)
+            step(recorder, now)
+            looks_until(now)
+    assert facts(tmp_path, "pass") < 150
+    assert pace.whole.rate == pytest.approx(10.0, rel=0.01) and pace.whole.steps > 0.8 * 200 * 150
+
+
+def test_a_new_pass_does_not_use_up_the_write_that_tells_the_first_batch(recorder: Any, tmp_path: Path) -> None:
+    now = recorder._now()
+    recorder.fact("pass", loader=0)
+    recorder.count_with_the_next(recorder.PASS, 0, now, now)
+    recorder.fact("shape", loader=0)
+    assert not list(tmp_path.glob("counts-*"))
+    batch(recorder, now, now + 0.1)
+    assert [(one.kind, one.count) for one in told(tmp_path).counted] == [("pass", 1), ("delivered", 1)]

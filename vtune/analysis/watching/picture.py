@@ -8,16 +8,17 @@ from statistics import fmean
 
 from vtune.analysis.watching.growth import growth_of, passes_in_s
 from vtune.analysis.watching.log_lines import errors_of, progress_of
+from vtune.analysis.watching.measured import with_measured
 from vtune.analysis.watching.pace import Pace, last_looks, paces
 from vtune.analysis.watching.renting import costs_text, tuning_text
 from vtune.analysis.watching.verdict import verdict_of
 from vtune.domain.events import GpuSample
 from vtune.domain.experiment import Limit, Price
 from vtune.domain.machine import Gpu
-from vtune.domain.watching import GpuRow, Growth, Look, Mark, ProcessNow, ProcessRow, Watched
+from vtune.domain.watching import GpuRow, Growth, LaunchSeen, Look, Mark, ProcessNow, ProcessRow, Watched
 
 # Of the looks that growth is told from.
-_GROWTH_OVER_S = 600.0
+GROWTH_OVER_S = 600.0
 # Below this nobody's memory runs out.
 _LEAST_GROWTH = 2**20 / 60
 
@@ -45,6 +46,9 @@ class Known:
     no_log_because: str | None = None
     price: Price | None = None
     epochs: int | None = None
+    launch: LaunchSeen | None = None
+    # Measured, by the counters of a launch.
+    wait_share: float | None = None
     missing: tuple[str, ...] = ()
 
 
@@ -53,13 +57,15 @@ def picture_of(recent: Sequence[Look], thinned: Sequence[Look], known: Known) ->
     newest = recent[-1] if recent else Look(t_s=0.0, processes=())
     window = last_looks(recent) if recent else recent
     by_pid = paces(window)
-    long = [look for look in thinned if look.t_s >= newest.t_s - _GROWTH_OVER_S]
+    long = [look for look in thinned if look.t_s >= newest.t_s - GROWTH_OVER_S]
     exact = [(look.t_s, look.ram_bytes) for look in long if look.ram_bytes is not None]
     ram = exact[-1][1] if exact else None
     growth, left = growth_of(exact), _left(ram, known.ram_limit_bytes, newest.ram_available_bytes)
     used = [gpu for gpu in known.gpus if known.on_gpu or _own(known.newest_gpu.get(gpu.uuid))]
-    verdict = verdict_of(recent, gpu_percent=_gpu_percent(used, window), ended=known.ended)
+    seems = verdict_of(recent, gpu_percent=_gpu_percent(used, window), ended=known.ended)
+    verdict = with_measured(seems, known.wait_share, workers=len(newest.of("worker")))
     progress = progress_of(known.marks, epochs=known.epochs)
+    left_s = known.launch.left_s if known.launch is not None else None
     order = {"launcher": 0, "training": 1, "worker": 2, "other": 3}
     shown = sorted(newest.processes, key=lambda process: (order[process.role], process.pid))
     return Watched(
@@ -86,7 +92,8 @@ def picture_of(recent: Sequence[Look], thinned: Sequence[Look], known: Known) ->
         errors=errors_of(known.marks),
         verdict=verdict,
         costs=costs_text(known.price, verdict),
-        tuning=tuning_text(progress, verdict),
+        tuning=tuning_text(progress.left_s if left_s is None else left_s, verdict),
+        launch=known.launch,
         missing=known.missing,
     )
 

@@ -53,11 +53,23 @@ def test_a_training_that_has_counted_nothing_is_at_the_beginning() -> None:
 
 def test_validations_checkpoints_and_new_passes_are_counted_aside() -> None:
     seen = progress_of(
-        [process(counted("step", 40), counted("delivered", 5, grad=False), counted("saved", 2, last_s=9.0))],
+        [
+            process(
+                counted("step", 40), counted("delivered", 40), counted("pass", 3, grad=False, last_s=10.5),
+                counted("delivered", 5, grad=False), counted("saved", 2, last_s=9.0),
+            )
+        ],
         t_s=11.0,
-        passes=3,
-    )
-    assert (seen.aside, seen.saves, seen.last_save_s) == (10, 2, 9.0)
+    )  # fmt: skip
+    assert (seen.aside, seen.saves, seen.last_save_s, seen.last_sign_s) == (10, 2, 9.0, 10.0)
+
+
+def test_epochs_that_are_part_of_the_promised_rate_and_loaders_beside_the_steps_are_not_aside() -> None:
+    steps = counted("step", 40), counted("delivered", 40), counted("pass", 38, grad=False)
+    assert progress_of([process(*steps)], t_s=11.0, restarts_in_rate=True).aside == 0
+    # Another loader that is begun anew for each step.
+    beside = replace(counted("delivered", 30), source=2), replace(counted("pass", 30, grad=False), source=2)
+    assert progress_of([process(*steps, *beside)], t_s=11.0).aside == 38
 
 
 def test_a_checkpoint_that_took_no_time_is_one_and_no_reason_to_leave_steps_out_of_the_rate() -> None:

@@ -6,7 +6,7 @@ from vtune.analysis.watching.picture import Known, picture_of
 from vtune.domain.events import GpuSample
 from vtune.domain.experiment import Limit
 from vtune.domain.machine import Gpu
-from vtune.domain.watching import Look, ProcessNow
+from vtune.domain.watching import LaunchSeen, Look, ProcessNow
 from vtune.reporting.watch_rows import fitted, watch_line, watch_rows
 
 GIB = 2**30
@@ -105,3 +105,34 @@ def test_one_worker_is_one_worker() -> None:
     one, two, many = (picture_of(looks, looks, _known()) for looks in map(with_workers, (1, 2, 17)))
     assert " · 1 worker 2% · " in watch_line(one) and " · 2 workers 2% each · " in watch_line(two)
     assert any("and 1 more worker," in row for row in watch_rows(many))
+
+
+def _launch(**other: object) -> LaunchSeen:
+    plain: dict[str, object] = {
+        "study": "demo", "launch": 1, "attempt": 1, "trial": 2, "settings": {"workers": 4}, "guard_pid": 70,
+        "guard_lives": True, "supervisor_pid": 71, "ending": None, "step_downs": 0, "steps": 40, "steps_at_end": 100,
+        "left_s": 90.0, "promised_samples_per_s": 20.0, "achieved_samples_per_s": 19.0, "achieved_by": "guard",
+    }  # fmt: skip
+    return LaunchSeen(**{**plain, **other})  # type: ignore[arg-type]
+
+
+def test_of_a_launch_its_promise_its_steps_and_its_measured_waiting_are_told() -> None:
+    looks = _looks(12.0)
+    seen = picture_of(looks, looks, _known(launch=_launch(), wait_share=0.8))
+    text = "\n".join(watch_rows(seen))
+    assert "launch 1 of study demo, with the settings of trial 2: workers=4" in text
+    assert "19 of 20 samples/s promised (95%)" in text and "step 40 of 100, about 90 s left" in text
+    assert "process 70 lives" in text
+    assert seen.verdict.wait_measured and seen.verdict.wait_share == 0.8
+    assert "72 s at most of the 90 s left" in seen.tuning
+    assert "launch 1 of demo · step 40 of 100, about 90 s left · 19 of 20 samples/s" in watch_line(seen)
+
+
+def test_a_launch_without_its_guard_says_what_nobody_does_any_more_and_how_to_end_it() -> None:
+    seen = picture_of(
+        _looks(12.0), _looks(12.0), _known(launch=_launch(guard_lives=False, achieved_samples_per_s=None))
+    )
+    text = " ".join("\n".join(watch_rows(seen)).split())
+    assert "none lives: process 70 is gone" in text and "held to its RAM limit by its supervisor" in text
+    assert "kill -TERM 71" in text and "20 samples/s promised, not known yet what is achieved" in text
+    assert watch_line(seen).count("no guard lives") == 1

@@ -15,7 +15,7 @@ VERSION = 1
 SIZE = 4096
 # Magic, version, slots used, sequence number, when it was written. The sequence number again at the very end.
 HEADER = struct.Struct("<8sIIQd")
-# Kind, source, flags, then count, samples, seconds waited, when it was last, and the longest time between two.
+# Kind, flags, source, nothing, then count, samples, seconds waited, when it was last, and the longest time between two.
 SLOT = struct.Struct("<BBHIQQddd")
 SEQUENCE = struct.Struct("<Q")
 MOST_SLOTS = (SIZE - HEADER.size - SEQUENCE.size) // SLOT.size

@@ -161,13 +161,14 @@ def tell(found: Pass, iterator: Any) -> None:
     found.many = hasattr(iterator, "_rcvd_idx")
     found.loader = _tell_loader(seen, source, effective)
     length = _length(iterator, found)
+    ready = time.monotonic()
     recorder.fact(
         "pass",
         loader=found.loader,
         iterator=found.iterator,
         resume=found.resume,
         begun=found.begun,
-        ready=time.monotonic(),
+        ready=ready,
         length=length,
         samples=_samples(iterator, length),
         worker_pids=[getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())],
@@ -175,6 +176,9 @@ def tell(found: Pass, iterator: Any) -> None:
         **found.held,
         **{"pass": found.number},
     )
+    if recorder.here.light:
+        # The fact is told ever more seldom; what a rate must not span is counted whenever it comes.
+        recorder.count_with_the_next(recorder.PASS, found.loader, found.begun, ready)
     keys.iterated(source)
 
 

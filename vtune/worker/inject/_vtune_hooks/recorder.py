@@ -18,7 +18,9 @@ from typing import Any
 from _vtune_hooks.append_file import AppendFile
 from _vtune_hooks.counts import Counts
 
-LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE, SAVED = 1, 2, 3, 4, 5, 6, 7, 8
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE = 1, 2, 3, 4, 5, 6, 7
+# Counted in a full run, never recorded.
+SAVED, PASS = 8, 9
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 # Of a stage's record.
 PEAK_KNOWN = 2
@@ -51,6 +53,8 @@ class Process:
         self.counts = Counts(os.path.join(folder, f"counts-{pid}.bin")) if light else None
         self.main_thread = threading.main_thread().ident
         self.pending: list[bytes] = []
+        # Counted when the next of those above are written.
+        self.beside: list[bytes] = []
         self.flushed_s = 0.0
         self.flushing = threading.Lock()
         self.greeted = False
@@ -80,6 +84,12 @@ def record(
         flush()
 
 
+def count_with_the_next(kind: int, source: int, a: float, b: float) -> None:
+    """No sign of life that is worth a write: the first batch, which is one, would have to wait for the next."""
+    flags = MAIN_THREAD if is_main_thread() else 0
+    here.beside.append(_pack(kind, flags, source, 0, 0, a, b, 0.0, 0, 0))
+
+
 def flush(*, wait: bool = False) -> None:
     process = here
     if not process.pending:
@@ -96,6 +106,9 @@ def flush(*, wait: bool = False) -> None:
         text = b"".join(process.pending[:count])
         del process.pending[:count]
         if process.counts is not None:
+            count = len(process.beside)
+            text = b"".join(process.beside[:count]) + text
+            del process.beside[:count]
             process.counts.add(RECORD.iter_unpack(text))
             process.counts.write(process.flushed_s)
         elif not process.off:
