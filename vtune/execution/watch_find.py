@@ -46,8 +46,8 @@ def find_training(named: str | None, results: Path) -> Found:
         study = None
     ours = [one for one in running if study is not None and _is_of(one.pid, study.root.resolve())]
     if named is not None and not ours:
-        last = None if study is None else left_unguarded(study)
-        how = "" if last is None else f"launch {last[0]} {last[1]}\n      "
+        left = [] if study is None else left_unguarded(study)
+        how = f"launch {left[-1].number} {left[-1].how}\n      " if left else ""
         raise UsageError(f"nothing of study {named} runs on this machine", hint=how + _listed(running))
     chosen = ours or running
     if not chosen:
