@@ -52,16 +52,17 @@ def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
     return [f"launch {left.number} {left.how}" for left in left_unguarded(planned.study)]
 
 
-def check_stale(planned: PlannedLaunch, machine: Machine) -> None:
+def check_stale(planned: PlannedLaunch, machine: Machine) -> list[str]:
     found = list(_changed(planned, machine))
     if found:
         raise Stale(
             f"trial {planned.record.trial} no longer stands for this run: {'; '.join(found)}",
             hint=f"measure it again: vtune probe --study {planned.spec.study}; or launch it all the same with --force",
         )
+    return []
 
 
-def check_room(planned: PlannedLaunch, machine: Machine) -> None:
+def check_room(planned: PlannedLaunch, machine: Machine) -> list[str]:
     measured, planned_run = planned.record.measurement, planned.experiment.planned_run
     shm = shared_memory()
     asked = planned.experiment.limits.ram
@@ -83,6 +84,7 @@ def check_room(planned: PlannedLaunch, machine: Machine) -> None:
         raise NoRoom(
             f"there is no room for it now: {'; '.join(found)}", hint="make room, or launch it all the same with --force"
         )
+    return []
 
 
 def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:

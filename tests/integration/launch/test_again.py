@@ -1,0 +1,36 @@
+"""A study that is launched once more: what an earlier launch saved is not overwritten unasked."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable
+
+from support.launches import Study
+
+Make = Callable[..., Study]
+
+
+def test_what_a_stopped_launch_saved_is_overwritten_only_when_asked(a_study: Make) -> None:
+    study = a_study(steps=2000)
+    started = study.start()
+    study.wait_for_steps(15)
+    started.send_signal(signal.SIGINT)
+    _, stderr = started.communicate(timeout=30)
+    assert started.returncode == 130, stderr
+    said = study.launch()
+    assert said.code == 2 and "launch 1 stopped after" in said.stderr and "left a checkpoint in out" in said.stderr
+    assert "--resume goes on from it; --force begins again" in said.stderr
+    assert not study.of_launch(2).root.exists()
+    assert study.launch("--resume", "--dry-run").code == 0
+    forced = study.launch("--force", "--dry-run")
+    assert forced.code == 0 and "launched all the same: launch 1 stopped after" in forced.stderr
+    shutil.rmtree(study.folder / "out")
+    assert study.launch("--dry-run").code == 0
+
+
+def test_over_one_that_completed_it_begins_again_and_says_so(a_study: Make) -> None:
+    study = a_study(resume=False, steps=12)
+    assert study.launch().code == 0
+    said = study.launch()
+    assert said.code == 0 and "launch 1 completed and left a checkpoint in out: this one begins" in said.stderr
