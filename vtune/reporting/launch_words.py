@@ -108,7 +108,8 @@ def _time_lines(result: LaunchResult) -> Iterator[str]:
         if result.run_s is not None:
             yield f"whole run, as far as it came: {time_against(result.run_s, promise.run_s)}"
     elif promise.run_s is not None:
-        of = "" if promise.steps in (None, achieved.steps) else f" with {achieved.steps} of {promise.steps} steps"
+        whole = achieved.counters_gone or promise.steps in (None, achieved.steps)
+        of = "" if whole else f" with {achieved.steps} of {promise.steps} steps"
         yield f"whole run{of}: {time_against(result.run_s, promise.run_s)}"
 
 
