@@ -105,6 +105,8 @@ class LaunchResult:
     step_downs: tuple[StepDown, ...] = ()
     # How to go on, where there is a way.
     next_command: str | None = None
+    # What it costs, and that it begins again where it does.
+    next_note: str | None = None
 
     @property
     def run_s(self) -> float | None:

@@ -173,6 +173,21 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
     )
 
 
+def promise_now(first: Promise, record: TrialRecord) -> Promise:
+    """Of the trial whose settings run after a step-down. The effective batch has stayed."""
+    measured = record.measurement
+    whole = measured.samples_per_s_whole_run
+    samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+    return replace(
+        first,
+        trial=record.trial,
+        samples_per_s=measured.samples_per_s,
+        samples_per_s_ci95=measured.samples_per_s_ci95,
+        samples_per_s_whole_run=whole,
+        run_s=samples / whole if samples and whole else None,
+    )
+
+
 def epoch_steps(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> int | None:
     """Optimizer steps of one epoch of the run that is launched, where its length is known."""
     if _counts_iterations(planned):

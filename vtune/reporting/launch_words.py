@@ -92,8 +92,8 @@ def ended_lines(result: LaunchResult) -> Iterator[str]:
     )
     yield from _time_lines(result)
     if result.next_command is not None:
-        begins = "" if "--resume" in result.next_command else ", from its beginning: vtune.resume does not say how else"
-        yield f"to go on{begins}: {result.next_command}"
+        note = "" if result.next_note is None else f", {result.next_note}"
+        yield f"to go on{note}: {result.next_command}"
 
 
 def against(achieved: float | None, promised: float | None) -> str:
@@ -143,5 +143,6 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
         "go_on": result.next_command,
+        "go_on_note": result.next_note,
         "exit_code": exit_code,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from collections.abc import Callable
@@ -34,3 +35,17 @@ def test_over_one_that_completed_it_begins_again_and_says_so(a_study: Make) -> N
     assert study.launch().code == 0
     said = study.launch()
     assert said.code == 0 and "launch 1 completed and left a checkpoint in out: this one begins" in said.stderr
+
+
+def test_where_nothing_was_saved_the_command_that_goes_on_begins_again(a_study: Make) -> None:
+    study = a_study(steps=2000, deaf=True, save_every=10_000)
+    started = study.start("--grace", "1s", "--json")
+    study.wait_for_steps(5)
+    started.send_signal(signal.SIGINT)
+    stdout, stderr = started.communicate(timeout=30)
+    told = json.loads(stdout)
+    assert told["go_on"] == "vtune launch --study demo --grace 1s --trial 1", stderr
+    assert told["go_on_note"] == "from its beginning: no checkpoint was seen"
+    assert f"to go on, {told['go_on_note']}: {told['go_on']}" in stderr
+    # Nor is there anything to overwrite.
+    assert study.launch("--dry-run").code == 0

@@ -18,7 +18,7 @@ from vtune.domain.launch import LaunchEvent, LaunchResult
 from vtune.domain.trial import TrialStatus
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import LaunchProgress
-from vtune.launcher.safer import go_on_command
+from vtune.launcher.safer import go_on
 
 Make = Callable[..., Study]
 
@@ -91,7 +91,9 @@ def test_ctrl_c_between_two_attempts_keeps_what_ran(a_study: Make) -> None:
 
     result: LaunchResult = api.launch(planned(study, 2, step_down=True), notify=press)
     assert (result.status, result.ended) == ("stopped", TrialStatus.INTERRUPTED)
-    assert result.next_command is not None and result.next_command.endswith("--trial 1 --step-down --resume")
+    assert result.next_command is not None and result.next_command.endswith("--trial 1 --step-down")
+    # It was lost before its first checkpoint.
+    assert result.next_note == "from its beginning: no checkpoint was seen"
     assert [record.status for record in study.records()] == [TrialStatus.CRASHED]
     assert [event["kind"] for event in events(study)] == ["started", "step_down", "ended"]
     assert json.loads(study.of_launch().state.read_text())["status"] == "stopped"
@@ -145,6 +147,7 @@ def test_what_was_launched_by_its_config_goes_on_by_it(a_study: Make) -> None:
         config, CommandLine(vram_limit="90%"), study.paths.root.parent, best=False, trial="2", resume=False,
         rescale=False, step_down=False, grace="5m",
     )  # fmt: skip
-    words = go_on_command(asked, asked.record, {"workers": 2, "prefetch_factor": 4})
+    settings = {"workers": 2, "prefetch_factor": 4}
+    words = go_on(asked, asked.record, settings, saved=True, ran=asked.record).command
     assert f"launch --config {config} --vram-limit 90% --grace 5m" in words
     assert words.endswith("--trial 2 --set prefetch_factor=4 --resume")
