@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Scalar
-from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, StepDown
+from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, Retry, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -28,7 +28,7 @@ from vtune.launcher.left_behind import has_saved
 from vtune.launcher.make import make_launch
 from vtune.launcher.plan import PlannedLaunch, promise_now
 from vtune.launcher.record import keep
-from vtune.launcher.safer import GoOn, find_safer, go_on, slower_by
+from vtune.launcher.safer import GoOn, find_safer, go_on, if_again, lost_for_no_known_reason, slower_by
 from vtune.reporting.words import settings_text
 
 MOST_STEP_DOWNS = 3
@@ -92,6 +92,7 @@ class _Run:
         # The attempt that ended last, until it is known what follows.
         self._last: AttemptEnd | None = None
         self._step_downs: list[StepDown] = []
+        self._retries: list[Retry] = []
         self._unkept: list[tuple[TrialRecord, Mapping[str, Scalar], AttemptEnd, Ended]] = []
         # Before its first attempt.
         self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
@@ -122,10 +123,13 @@ class _Run:
         planned = self._planned
         while True:
             end, how = self._run_attempt()
-            safer = None
+            may = planned.spec.step_down and planned.experiment.resume
+            safer, once_more = None, lost_for_no_known_reason(how) and not self._retries
+            if once_more and may:
+                self._retry(end, how)
+                continue
             if how.trouble is not None and how.status is not TrialStatus.INTERRUPTED:
                 safer = find_safer(planned, self._record, how.trouble, but=self._unfit, settings=self._settings)
-            may = planned.spec.step_down and planned.experiment.resume
             if safer is not None and may and len(self._step_downs) < MOST_STEP_DOWNS:
                 self._step_down(end, how, safer.record, safer.settings)
                 continue
@@ -134,6 +138,7 @@ class _Run:
             if how.status is TrialStatus.INTERRUPTED or how.early:
                 status, then = "stopped", self._go_on(self._record, self._settings)
             elif how.status is not TrialStatus.COMPLETED:
+                then = if_again(self._go_on(self._record, self._settings), safer, self._record) if once_more else then
                 status = "failed" if end.verdict is None else "stopped"
             return _End(how=how, status=status, achieved=end.achieved, go_on=then)
 
@@ -258,25 +263,34 @@ class _Run:
             wait=wait,
         )
 
-    def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
+    def _retry(self, end: AttemptEnd, how: Ended) -> None:
+        where = self._carry_on(end)
+        why = how.detail or how.status.value
+        self._retries.append(Retry(why=why, resumed_from_step=self._saved_at_step))
+        self._tell("retry", f"goes on once more with the same settings: {why}; {where}")
+
+    def _carry_on(self, end: AttemptEnd) -> str:
+        """What the next attempt starts from, in words."""
         if end.saved_at_step is not None:
             self._saved_at_step = self._steps_before + end.saved_at_step
-        at = self._saved_at_step
+        self._ran_s += end.achieved.seconds
+        self._last, at = None, self._saved_at_step
+        return "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
+
+    def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
+        where = self._carry_on(end)
         self._step_downs.append(
             StepDown(
                 settings_before=dict(self._settings),
                 settings=dict(settings),
                 trial=to.trial,
                 why=how.detail or how.status.value,
-                resumed_from_step=at,
+                resumed_from_step=self._saved_at_step,
             )
         )
-        self._ran_s += end.achieved.seconds
         self._unfit.add(to.trial)
         cost = "" if (slower := slower_by(to, self._record)) is None else f"; {slower}"
         self._settings, self._record = dict(settings), to
-        self._last = None
-        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
         self._tell(
             "step_down",
             f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}{cost}): "
@@ -299,6 +313,7 @@ class _Run:
             promise=self._promise,
             achieved=achieved,
             step_downs=tuple(self._step_downs),
+            retries=tuple(self._retries),
             next_command=None if end.go_on is None else end.go_on.command,
             next_note=None if end.go_on is None else end.go_on.note,
         )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.guard.safer import ACCUMULATE, Safer, next_safer
 from vtune.domain.effects import Scalar
 from vtune.domain.launch import Trouble
 from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
+from vtune.execution.launch_ended import Ended
 from vtune.knobs.plan import check_reachable
 from vtune.knobs.registry import knob_named, knobs_of
 from vtune.launcher.plan import PlannedLaunch
@@ -75,6 +77,20 @@ def go_on(
     else:
         words.append("--resume")
     return GoOn(command=shlex.join(words), note=", ".join(notes) or None)
+
+
+def lost_for_no_known_reason(how: Ended) -> bool:
+    """A worker without a sign of memory: somebody killed it, or the machine had one bad moment. Fewer workers may cost
+    most of the speed for days, and another loss tells."""
+    return how.status is TrialStatus.CRASHED and how.trouble == "workers"
+
+
+def if_again(once_more: GoOn, safer: Safer | None, ran: TrialRecord) -> GoOn:
+    """With the same settings, and what they are left for if that does not last."""
+    if safer is None:
+        return once_more
+    fewer = [f"if a worker is lost again, --trial {safer.record.trial} has fewer", slower_by(safer.record, ran)]
+    return replace(once_more, note=", ".join(one for one in (once_more.note, *fewer) if one))
 
 
 def slower_by(record: TrialRecord, ran: TrialRecord) -> str | None:

@@ -94,8 +94,8 @@ def test_ctrl_c_between_two_attempts_keeps_what_ran(a_study: Make) -> None:
     assert result.next_command is not None and result.next_command.endswith("--trial 1 --step-down")
     # It was lost before its first checkpoint.
     assert result.next_note == "from its beginning: no checkpoint was seen"
-    assert [record.status for record in study.records()] == [TrialStatus.CRASHED]
-    assert [event["kind"] for event in events(study)] == ["started", "step_down", "ended"]
+    assert [record.status for record in study.records()] == 2 * [TrialStatus.CRASHED]
+    assert [event["kind"] for event in events(study)] == ["started", "retry", "started", "step_down", "ended"]
     assert json.loads(study.of_launch().state.read_text())["status"] == "stopped"
 
 
