@@ -47,5 +47,10 @@ def test_where_nothing_was_saved_the_command_that_goes_on_begins_again(a_study: 
     assert told["go_on"] == "vtune launch --study demo --grace 1s --trial 1", stderr
     assert told["go_on_note"] == "from its beginning: no checkpoint was seen"
     assert f"to go on, {told['go_on_note']}: {told['go_on']}" in stderr
+    killed = "it did not end within 1 s: killed; what came after its last checkpoint is lost"
+    assert killed in told["detail"]
+    events = map(json.loads, study.of_launch().events.read_text().splitlines())
+    kinds = {event["kind"]: event["text"] for event in events}
+    assert kinds["killed"] == killed and killed in kinds["ended"] and stderr.count(killed) >= 2
     # Nor is there anything to overwrite.
     assert study.launch("--dry-run").code == 0
