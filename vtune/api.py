@@ -34,6 +34,7 @@ from vtune.journal.study import check_machine, open_study
 from vtune.knobs.describe import KnobView, describe_all
 from vtune.knobs.values import ranks_of
 from vtune.launcher.checks import check_nothing_runs, check_room, check_stale
+from vtune.launcher.left_behind import check_overwrites
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import Notify, run_launch
 from vtune.phases import PhaseResult, run_phases
@@ -326,9 +327,9 @@ def check_launch(planned: PlannedLaunch, *, force: bool = False) -> LaunchCheck:
     notes: list[str] = []
     try:
         notes += check_nothing_runs(planned)
-        for check in (check_stale, check_room):
+        for check in (check_stale, check_room, check_overwrites):
             try:
-                check(planned, machine)
+                notes += check(planned, machine)
             except VtuneError as error:
                 if not force:
                     raise

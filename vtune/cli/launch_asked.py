@@ -28,6 +28,7 @@ def asked_launch(
     rescale: bool,
     step_down: bool,
     grace: str | None,
+    force: bool = False,
 ) -> tuple[PlannedLaunch, tuple[str, ...]]:
     problems: list[Problem] = []
 
@@ -56,7 +57,7 @@ def asked_launch(
         rescale=rescale,
         resume=resume,
         extra=extra,
-        typed=_typed_again(config, typed, grace, experiment.study),
+        typed=(*_typed_again(config, typed, grace, experiment.study), *(["--force"] if force else [])),
     )
     return planned, asked.notes
 

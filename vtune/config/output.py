@@ -70,7 +70,7 @@ def redirected_output(workload: Workload, folder: Path) -> Redirection:
     notes: list[str] = []
     for path, value in _output_keys(workload.config or {}):
         dotted = ".".join(path)
-        if path[-1] in CHECKPOINT_NAMES and _resumes(workload):
+        if path[-1] in CHECKPOINT_NAMES and resumes_by_itself(workload):
             notes.append(f"{dotted} was left at {value}: the training resumes from it")
         else:
             changes[path] = places.instead_of(value, path[-1])
@@ -79,7 +79,7 @@ def redirected_output(workload: Workload, folder: Path) -> Redirection:
         name = argument.name.replace("-", "_").rpartition(".")[2]
         if name not in OUTPUT_NAMES and argument.name != "hydra.run.dir":
             continue
-        if name in CHECKPOINT_NAMES and _resumes(workload):
+        if name in CHECKPOINT_NAMES and resumes_by_itself(workload):
             notes.append(f"{argument.typed} was left at {argument.value}: the training resumes from it")
         elif argument.value and "{config}" not in argument.value:
             command[argument.position] = argument.prefix + places.instead_of(argument.value, name)
@@ -95,6 +95,16 @@ def output_folders(workload: Workload) -> tuple[Path, ...]:
         if (name in OUTPUT_NAMES or argument.name == "hydra.run.dir") and argument.value:
             named.append(argument.value)
     return tuple(dict.fromkeys((workload.cwd / name).resolve() for name in named if "{config}" not in name))
+
+
+def resumes_by_itself(workload: Workload) -> bool:
+    """Its own config or command says that it goes on from what it finds."""
+    config = workload.config or {}
+    sections: Sequence[Mapping[Any, Any]] = [config, *(part for part in config.values() if isinstance(part, Mapping))]
+    if any(part.get(name) for part in sections for name in RESUME_NAMES):
+        return True
+    flags = (word.lstrip("-").replace("-", "_").partition("=")[0] for word in workload.command if word.startswith("-"))
+    return not RESUME_NAMES.isdisjoint(flags)
 
 
 def tracker_env(folder: Path) -> Mapping[str, str]:
@@ -158,12 +168,3 @@ def _output_keys(config: Mapping[Any, Any]) -> Iterator[tuple[KeyPath, str]]:
 def _is_folder(value: object) -> bool:
     # A bucket is not ours to redirect into a local folder: its writer may know no other place.
     return isinstance(value, str) and bool(value.strip()) and "://" not in value
-
-
-def _resumes(workload: Workload) -> bool:
-    config = workload.config or {}
-    sections: Sequence[Mapping[Any, Any]] = [config, *(part for part in config.values() if isinstance(part, Mapping))]
-    if any(part.get(name) for part in sections for name in RESUME_NAMES):
-        return True
-    flags = (word.lstrip("-").replace("-", "_").partition("=")[0] for word in workload.command if word.startswith("-"))
-    return not RESUME_NAMES.isdisjoint(flags)

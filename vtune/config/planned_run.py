@@ -44,6 +44,23 @@ ITERATIONS = (
     "steps_per_epoch",
     "iter_num",
 )
+# Not read: how many of them an epoch has is not known.
+STEPS = (
+    "max_steps",
+    "total_steps",
+    "max_train_steps",
+    "num_train_steps",
+    "max_iters",
+    "max_iterations",
+    "total_iterations",
+    "steps",
+)
+TOTALS = frozenset(name for step in STEPS for name in (step, f"training.{step}", f"train.{step}", f"trainer.{step}"))
+
+
+def says_only_how_long(dotted: str) -> bool:
+    """Whether a key of the training's config is the length of its run alone: no step of it is another one."""
+    return dotted in EPOCHS or dotted in ITERATIONS or dotted in TOTALS
 
 
 def planned_run(

@@ -73,6 +73,14 @@ class StepDown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """With the same settings once more."""
+
+    why: str
+    resumed_from_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Achieved:
     """As the counters tell: of one attempt; in a result, of the whole launch."""
 
@@ -103,8 +111,11 @@ class LaunchResult:
     promise: Promise
     achieved: Achieved
     step_downs: tuple[StepDown, ...] = ()
+    retries: tuple[Retry, ...] = ()
     # How to go on, where there is a way.
     next_command: str | None = None
+    # What it costs, and that it begins again where it does.
+    next_note: str | None = None
 
     @property
     def run_s(self) -> float | None:

@@ -41,6 +41,13 @@ NEARLY_ALL = 0.9
 def ended(
     end: AttemptEnd, folder: TrialPaths, machine: Machine, window: Window, output: Sequence[Path], cwd: Path
 ) -> Ended:
+    how = _ended(end, folder, machine, window, output, cwd)
+    return how if end.killed is None else replace(how, detail="; ".join(filter(None, (how.detail, end.killed))))
+
+
+def _ended(
+    end: AttemptEnd, folder: TrialPaths, machine: Machine, window: Window, output: Sequence[Path], cwd: Path
+) -> Ended:
     if end.verdict is not None and end.outcome.ended_by != "interrupt":
         return Ended(status=end.verdict.status, detail=end.verdict.why, trouble=end.verdict.trouble)
     outcome, steps = end.outcome, end.achieved.steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -70,6 +71,8 @@ class AttemptEnd:
     verdict: Verdict | None
     achieved: Achieved
     saved_at_step: int | None
+    # That it did not end within its grace, in words.
+    killed: str | None = None
     samples: tuple[TelemetrySample, ...] = ()
 
 
@@ -143,6 +146,7 @@ def run_attempt(
             verdict=guard.verdict,
             achieved=guard.achieved(outcome.seconds),
             saved_at_step=watch.checkpoints.saved_at_step,
+            killed=guard.killed,
             samples=tuple(watch.samples),
         )
 
@@ -160,11 +164,12 @@ class _Guard:
         show: Callable[[Standing], None],
     ) -> None:
         self.verdict: Verdict | None = None
+        self.killed: str | None = None
         self._folder, self._guarded, self._trial, self._watch, self._memory = folder, guarded, trial, watch, memory
         self._tell, self._show, self._started_s = tell, show, started_s
         self._ending: str | None = None
         self._interrupts = 0
-        self._overdue_s = float("inf")
+        self._overdue_s = self._grace_over_s = float("inf")
         self._stopped = Stopped()
         self._has_counted = False
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
@@ -173,6 +178,7 @@ class _Guard:
         while True:
             outcome = self._trial.poll()
             if outcome is not None:
+                self._tell_if_killed(outcome)
                 return outcome if self._interrupts == 0 else replace(outcome, ended_by="interrupt")
             now = time.monotonic()
             if now > self._overdue_s:
@@ -194,6 +200,16 @@ class _Guard:
             return
         self._tell("asked", f"asked to save and end (SIGTERM); it has {seconds(self._guarded.grace_s)} for it")
         self._end("interrupt")
+
+    def _tell_if_killed(self, outcome: TrialOutcome) -> None:
+        """What was pressed a second time has been told. A shell is gone at once, and what it had started is killed; a
+        script that saved in the last seconds leaves by itself."""
+        late = self._interrupts < 2 and time.monotonic() >= self._grace_over_s
+        by_itself = outcome.exit_code in (0, 128 + signal.SIGTERM) and not outcome.stragglers
+        if late and not by_itself and self.killed is None:
+            lost = "what came after its last checkpoint is lost"
+            self.killed = f"it did not end within {seconds(self._guarded.grace_s)}: killed; {lost}"
+            self._tell("killed", self.killed)
 
     def achieved(self, whole_s: float) -> Achieved:
         """In samples where the trial has told how many make a step."""
@@ -259,7 +275,8 @@ class _Guard:
     def _end(self, why: str) -> None:
         self._ending = why
         self._trial.ask(why, self._guarded.grace_s)  # type: ignore[arg-type]
-        self._overdue_s = time.monotonic() + self._guarded.grace_s + SUPERVISOR_PATIENCE_S
+        self._grace_over_s = time.monotonic() + self._guarded.grace_s
+        self._overdue_s = self._grace_over_s + SUPERVISOR_PATIENCE_S
 
     def _look_for_stops(self, now: float) -> None:
         newest = self._watch.samples[-1].processes if self._watch.samples else ()

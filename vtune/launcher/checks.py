@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vtune.analysis.guard.room import Free, lacking
+from vtune.config.planned_run import says_only_how_long
 from vtune.config.program import resolve_program
 from vtune.domain.machine import Machine
 from vtune.domain.trial import TrialStatus
@@ -52,16 +53,22 @@ def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
     return [f"launch {left.number} {left.how}" for left in left_unguarded(planned.study)]
 
 
-def check_stale(planned: PlannedLaunch, machine: Machine) -> None:
+def check_stale(planned: PlannedLaunch, machine: Machine) -> list[str]:
     found = list(_changed(planned, machine))
     if found:
         raise Stale(
             f"trial {planned.record.trial} no longer stands for this run: {'; '.join(found)}",
             hint=f"measure it again: vtune probe --study {planned.spec.study}; or launch it all the same with --force",
         )
+    longer = [
+        one for one in changed_values(planned.record, planned.experiment, planned.study) if says_only_how_long(one)
+    ]
+    if longer:
+        return [f"the length of the run was changed since trial {planned.record.trial}, by {_named(longer)}: it stands"]
+    return []
 
 
-def check_room(planned: PlannedLaunch, machine: Machine) -> None:
+def check_room(planned: PlannedLaunch, machine: Machine) -> list[str]:
     measured, planned_run = planned.record.measurement, planned.experiment.planned_run
     shm = shared_memory()
     asked = planned.experiment.limits.ram
@@ -83,6 +90,7 @@ def check_room(planned: PlannedLaunch, machine: Machine) -> None:
         raise NoRoom(
             f"there is no room for it now: {'; '.join(found)}", hint="make room, or launch it all the same with --force"
         )
+    return []
 
 
 def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:
@@ -97,7 +105,7 @@ def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:
     command = changed_since(record.trial, turned(record), experiment, study)
     if command is not None:
         yield f"the command: {(command.hint or command.message).partition('. Probe ')[0]}"
-    values = changed_values(record, experiment, study)
+    values = [one for one in changed_values(record, experiment, study) if not says_only_how_long(one)]
     if values:
         yield f"the config: {_named(values)} changed since"
     later = [one for one in Journal(study.journal).read() if one.trial > record.trial]

@@ -27,6 +27,9 @@ from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
 from vtune.strategies.race_plan import turned
 
+# A last batch that is left out makes no other run.
+SAME = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLaunch:
@@ -158,10 +161,11 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
     epoch, batch = epoch_steps(record, planned, batch_scale=batch_scale), _batch(record, batch_scale)
     steps = epoch * planned.epochs if epoch is not None and planned.epochs else None
     whole, run_s = measured.samples_per_s_whole_run, measured.projected.run_s
-    if _counts_iterations(planned) and steps and batch and run_s and whole and measured.samples_per_s:
-        # A trial's projection keeps the samples that the run has with the user's own batch; these steps see others.
-        run_s += (steps * batch - whole * run_s) / measured.samples_per_s
-        whole = steps * batch / run_s
+    samples = _samples_of(record, planned, steps, batch)
+    if samples and run_s and whole and measured.samples_per_s and abs(samples - whole * run_s) > SAME * samples:
+        # A trial's projection keeps the samples that it had then, with the user's own batch; these steps see others.
+        run_s += (samples - whole * run_s) / measured.samples_per_s
+        whole = samples / run_s
     return Promise(
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
@@ -170,6 +174,28 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
         run_s=run_s,
         effective_batch=batch,
         steps=steps,
+    )
+
+
+def _samples_of(record: TrialRecord, planned: PlannedRun, steps: int | None, batch: int | None) -> int | None:
+    if _counts_iterations(planned):
+        return steps * batch if steps and batch else None
+    epoch = planned.samples_per_epoch or record.measurement.samples_per_epoch
+    return epoch * planned.epochs if epoch and planned.epochs else None
+
+
+def promise_now(first: Promise, record: TrialRecord) -> Promise:
+    """Of the trial whose settings run after a step-down. The effective batch has stayed."""
+    measured = record.measurement
+    whole = measured.samples_per_s_whole_run
+    samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+    return replace(
+        first,
+        trial=record.trial,
+        samples_per_s=measured.samples_per_s,
+        samples_per_s_ci95=measured.samples_per_s_ci95,
+        samples_per_s_whole_run=whole,
+        run_s=samples / whole if samples and whole else None,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Scalar
-from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, StepDown
+from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, Retry, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -20,14 +20,15 @@ from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
-from vtune.execution.launch_running import identity, settle
+from vtune.execution.launch_running import identity
 from vtune.execution.named_data import data_evidence, data_prints
-from vtune.execution.sweep import sweep_stale
-from vtune.journal.launch_files import append_event, write_launch, write_state
+from vtune.journal.launch_files import append_event, write_state
 from vtune.journal.paths import LaunchPaths, TrialPaths
-from vtune.launcher.plan import PlannedLaunch
+from vtune.launcher.left_behind import has_saved
+from vtune.launcher.make import make_launch
+from vtune.launcher.plan import PlannedLaunch, promise_now
 from vtune.launcher.record import keep
-from vtune.launcher.safer import find_safer, go_on_command
+from vtune.launcher.safer import GoOn, find_safer, go_on, if_again, lost_for_no_known_reason, slower_by
 from vtune.reporting.words import settings_text
 
 MOST_STEP_DOWNS = 3
@@ -60,7 +61,7 @@ class _End:
     status: LaunchStatus
     # Of what ran since the last step-down.
     achieved: Achieved
-    go_on: str | None
+    go_on: GoOn | None
 
 
 Notify = Callable[[LaunchEvent | LaunchProgress], None]
@@ -68,25 +69,8 @@ Notify = Callable[[LaunchEvent | LaunchProgress], None]
 
 def run_launch(planned: PlannedLaunch, machine: Machine, engine: LocalEngine, notify: Notify) -> LaunchResult:
     launch = planned.study.launch(planned.number)
-    _make(launch, planned)
+    make_launch(launch, planned)
     return _Run(planned, machine, engine, launch, notify).to_its_end()
-
-
-def _make(launch: LaunchPaths, planned: PlannedLaunch) -> None:
-    settle(planned.study)
-    try:
-        launch.root.mkdir(parents=True)
-    except FileExistsError:
-        raise UsageError(
-            f"launch {planned.number} of study {planned.spec.study} was begun by another vtune this moment",
-            hint="vtune report shows what runs",
-        ) from None
-    for number in planned.study.launch_numbers():
-        # Whose guard and supervisor were killed both.
-        sweep_stale(planned.study.launch(number).attempts)
-    for lock in locks_of(planned.experiment.workload, planned.study):
-        lock.parent.mkdir(parents=True, exist_ok=True)
-    write_launch(launch, planned.spec)
 
 
 class _Run:
@@ -108,6 +92,7 @@ class _Run:
         # The attempt that ended last, until it is known what follows.
         self._last: AttemptEnd | None = None
         self._step_downs: list[StepDown] = []
+        self._retries: list[Retry] = []
         self._unkept: list[tuple[TrialRecord, Mapping[str, Scalar], AttemptEnd, Ended]] = []
         # Before its first attempt.
         self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
@@ -138,20 +123,24 @@ class _Run:
         planned = self._planned
         while True:
             end, how = self._run_attempt()
-            safer = None
+            may = planned.spec.step_down and planned.experiment.resume
+            safer, once_more = None, lost_for_no_known_reason(how) and not self._retries
+            if once_more and may:
+                self._retry(end, how)
+                continue
             if how.trouble is not None and how.status is not TrialStatus.INTERRUPTED:
                 safer = find_safer(planned, self._record, how.trouble, but=self._unfit, settings=self._settings)
-            may = planned.spec.step_down and planned.experiment.resume
             if safer is not None and may and len(self._step_downs) < MOST_STEP_DOWNS:
                 self._step_down(end, how, safer.record, safer.settings)
                 continue
             status: LaunchStatus = "completed"
-            go_on = None if safer is None else go_on_command(planned, safer.record, safer.settings)
+            then = None if safer is None else self._go_on(safer.record, safer.settings)
             if how.status is TrialStatus.INTERRUPTED or how.early:
-                status, go_on = "stopped", go_on_command(planned, self._record, self._settings)
+                status, then = "stopped", self._go_on(self._record, self._settings)
             elif how.status is not TrialStatus.COMPLETED:
+                then = if_again(self._go_on(self._record, self._settings), safer, self._record) if once_more else then
                 status = "failed" if end.verdict is None else "stopped"
-            return _End(how=how, status=status, achieved=end.achieved, go_on=go_on)
+            return _End(how=how, status=status, achieved=end.achieved, go_on=then)
 
     def _interrupted_between(self) -> _End:
         """What ran is told and kept, as where it is interrupted while it runs."""
@@ -162,8 +151,17 @@ class _Run:
             how=how,
             status="stopped",
             achieved=Achieved() if self._last is None else self._last.achieved,
-            go_on=go_on_command(self._planned, self._record, self._settings),
+            go_on=self._go_on(self._record, self._settings),
         )
+
+    def _go_on(self, record: TrialRecord, settings: Mapping[str, Scalar]) -> GoOn:
+        return go_on(self._planned, record, settings, saved=self._saved, ran=self._record)
+
+    @property
+    def _saved(self) -> bool:
+        """Whether there is something to go on from, by whichever attempt."""
+        seen = self._saved_at_step is not None or (self._last is not None and self._last.saved_at_step is not None)
+        return self._planned.resume or seen or has_saved(self._launch, self._planned.spec.output)
 
     def _break_off(self, status: LaunchStatus, why: str) -> None:
         """There will be no result: what ran before is kept all the same."""
@@ -229,7 +227,8 @@ class _Run:
             folder=folder.root.absolute(),
             train_loader=planned.train_loader,
             keys=planned.keys,
-            resume=experiment.resume,
+            # Where nobody knows where it writes, its own words decide: beginning again might overwrite.
+            resume=experiment.resume if self._saved or not planned.spec.output else (),
             locks=locks_of(experiment.workload, planned.study),
         )
 
@@ -264,27 +263,37 @@ class _Run:
             wait=wait,
         )
 
-    def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
+    def _retry(self, end: AttemptEnd, how: Ended) -> None:
+        where = self._carry_on(end)
+        why = how.detail or how.status.value
+        self._retries.append(Retry(why=why, resumed_from_step=self._saved_at_step))
+        self._tell("retry", f"goes on once more with the same settings: {why}; {where}")
+
+    def _carry_on(self, end: AttemptEnd) -> str:
+        """What the next attempt starts from, in words."""
         if end.saved_at_step is not None:
             self._saved_at_step = self._steps_before + end.saved_at_step
-        at = self._saved_at_step
+        self._ran_s += end.achieved.seconds
+        self._last, at = None, self._saved_at_step
+        return "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
+
+    def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
+        where = self._carry_on(end)
         self._step_downs.append(
             StepDown(
                 settings_before=dict(self._settings),
                 settings=dict(settings),
                 trial=to.trial,
                 why=how.detail or how.status.value,
-                resumed_from_step=at,
+                resumed_from_step=self._saved_at_step,
             )
         )
-        self._ran_s += end.achieved.seconds
         self._unfit.add(to.trial)
+        cost = "" if (slower := slower_by(to, self._record)) is None else f"; {slower}"
         self._settings, self._record = dict(settings), to
-        self._last = None
-        where = "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
         self._tell(
             "step_down",
-            f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}): "
+            f"goes on with the settings of trial {to.trial} ({settings_text(settings) or 'the current ones'}{cost}): "
             f"{how.detail}; {where}",
         )
 
@@ -304,7 +313,9 @@ class _Run:
             promise=self._promise,
             achieved=achieved,
             step_downs=tuple(self._step_downs),
-            next_command=end.go_on,
+            retries=tuple(self._retries),
+            next_command=None if end.go_on is None else end.go_on.command,
+            next_note=None if end.go_on is None else end.go_on.note,
         )
         self.write_state(end.status, force=True, achieved=replace(end.achieved, left_s=achieved.left_s))
         self._keep_all()
@@ -313,20 +324,8 @@ class _Run:
     @property
     def _promise(self) -> Promise:
         """Of the trial whose settings run now: after a step-down it is another one."""
-        first, measured = self._planned.spec.promise, self._record.measurement
-        if not self._step_downs:
-            return first
-        whole = measured.samples_per_s_whole_run
-        # The effective batch has stayed.
-        samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
-        return replace(
-            first,
-            trial=self._record.trial,
-            samples_per_s=measured.samples_per_s,
-            samples_per_s_ci95=measured.samples_per_s_ci95,
-            samples_per_s_whole_run=whole,
-            run_s=samples / whole if samples and whole else None,
-        )
+        first = self._planned.spec.promise
+        return promise_now(first, self._record) if self._step_downs else first
 
     def _of_all_attempts(self, last: Achieved) -> Achieved:
         """The steady rate is that of the settings which ran last; steps and time are the whole launch's."""

@@ -82,7 +82,7 @@ def plan_to_json(
 def ended_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
     detail = f": {result.detail}" if result.detail else ""
-    or_more = " or more" if result.step_downs else ""
+    or_more = " or more" if result.step_downs or result.retries else ""
     steps = "its steps unknown" if achieved.counters_gone else f"{achieved.steps} steps{or_more}"
     yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {steps}{detail}"
     yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
@@ -92,8 +92,8 @@ def ended_lines(result: LaunchResult) -> Iterator[str]:
     )
     yield from _time_lines(result)
     if result.next_command is not None:
-        begins = "" if "--resume" in result.next_command else ", from its beginning: vtune.resume does not say how else"
-        yield f"to go on{begins}: {result.next_command}"
+        note = "" if result.next_note is None else f", {result.next_note}"
+        yield f"to go on{note}: {result.next_command}"
 
 
 def against(achieved: float | None, promised: float | None) -> str:
@@ -142,6 +142,8 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "steps_at_end": result.promise.steps,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
+        "retries": [{"why": one.why, "resumed_from_step": one.resumed_from_step} for one in result.retries],
         "go_on": result.next_command,
+        "go_on_note": result.next_note,
         "exit_code": exit_code,
     }

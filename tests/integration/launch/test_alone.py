@@ -68,7 +68,7 @@ def test_without_its_killed_guard_it_goes_on_and_a_second_launch_names_it_until_
     assert second.code == 0 and "launch 1 went on after its guard was killed" in second.stderr
     assert json.loads(study.of_launch().state.read_text())["status"] == "completed"
     assert json.loads(study.of_launch().events.read_text().splitlines()[-1])["kind"] == "ended"
-    assert "launch 1" not in study.launch("--dry-run").stderr
+    assert "launch 1 went on" not in study.launch("--dry-run").stderr
 
 
 def test_a_killed_supervisor_takes_the_training_along_and_the_guard_says_so(a_study: Make) -> None:

@@ -137,6 +137,13 @@ def test_what_has_changed_is_named(here: Path, change: Callable[[Path], str]) ->
     assert named in planned(here).json["refused"]
 
 
+def test_a_run_that_was_made_longer_is_the_one_that_was_tuned(here: Path) -> None:
+    text = (here / "demo.yaml").read_text()
+    (here / "demo.yaml").write_text(text.replace("\nsteps: 2000", "\nsteps: 5000\nmax_epochs: 7"))
+    said = planned(here)
+    assert said.json["refused"] is None and "changed since trial 1, by max_epochs, steps" in said.stderr
+
+
 def test_what_the_studys_own_runs_write_beside_the_data_has_not_changed_them(here: Path) -> None:
     before = (here / "images" / "index.cache").stat().st_mtime_ns
     said = vtune("probe", "--config", "demo.yaml", "--steps", "20", "--set", "workers=2", cwd=here)

@@ -18,7 +18,7 @@ from vtune.domain.launch import LaunchEvent, LaunchResult
 from vtune.domain.trial import TrialStatus
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import LaunchProgress
-from vtune.launcher.safer import go_on_command
+from vtune.launcher.safer import go_on
 
 Make = Callable[..., Study]
 
@@ -78,7 +78,9 @@ def test_after_three_step_downs_it_ends_and_names_the_next(a_study: Make) -> Non
     said = study.launch("--trial", "6", "--step-down", "--json", timeout=200)
     assert said.code == 5, said.stderr
     assert [down["trial"] for down in said.json["step_downs"]] == [5, 4, 3]
-    assert "--trial 2 --step-down --resume" in said.json["go_on"]
+    assert "--trial 2 --step-down" in said.json["go_on"]
+    # Each was lost before it had saved.
+    assert said.json["go_on_note"] == "from its beginning: no checkpoint was seen"
     assert study.living() == {}
 
 
@@ -91,9 +93,11 @@ def test_ctrl_c_between_two_attempts_keeps_what_ran(a_study: Make) -> None:
 
     result: LaunchResult = api.launch(planned(study, 2, step_down=True), notify=press)
     assert (result.status, result.ended) == ("stopped", TrialStatus.INTERRUPTED)
-    assert result.next_command is not None and result.next_command.endswith("--trial 1 --step-down --resume")
-    assert [record.status for record in study.records()] == [TrialStatus.CRASHED]
-    assert [event["kind"] for event in events(study)] == ["started", "step_down", "ended"]
+    assert result.next_command is not None and result.next_command.endswith("--trial 1 --step-down")
+    # It was lost before its first checkpoint.
+    assert result.next_note == "from its beginning: no checkpoint was seen"
+    assert [record.status for record in study.records()] == 2 * [TrialStatus.CRASHED]
+    assert [event["kind"] for event in events(study)] == ["started", "retry", "started", "step_down", "ended"]
     assert json.loads(study.of_launch().state.read_text())["status"] == "stopped"
 
 
@@ -143,8 +147,9 @@ def test_what_was_launched_by_its_config_goes_on_by_it(a_study: Make) -> None:
     config = str(study.folder / "demo.yaml")
     asked, _ = asked_launch(
         config, CommandLine(vram_limit="90%"), study.paths.root.parent, best=False, trial="2", resume=False,
-        rescale=False, step_down=False, grace="5m",
+        rescale=False, step_down=False, grace="5m", force=True,
     )  # fmt: skip
-    words = go_on_command(asked, asked.record, {"workers": 2, "prefetch_factor": 4})
-    assert f"launch --config {config} --vram-limit 90% --grace 5m" in words
+    settings = {"workers": 2, "prefetch_factor": 4}
+    words = go_on(asked, asked.record, settings, saved=True, ran=asked.record).command
+    assert f"launch --config {config} --vram-limit 90% --grace 5m --force" in words
     assert words.endswith("--trial 2 --set prefetch_factor=4 --resume")

@@ -34,6 +34,15 @@ def test_iterations_that_see_a_larger_batch_take_as_much_longer() -> None:
     assert rescaled.run_s == 110.0 and rescaled.samples_per_s_whole_run == 2160 / 110
 
 
+def test_a_run_that_was_made_longer_since_its_trial_is_promised_for_as_long() -> None:
+    # Three epochs of 4000 samples in 610 s, of which 600 are steps.
+    trial = replace(TRIAL, measurement=replace(TRIAL.measurement, samples_per_s_whole_run=12000 / 610,
+                    projected=Projection(run_s=610.0)))  # fmt: skip
+    assert promise_of(trial, PlannedRun(epochs=3)).run_s == 610.0
+    longer = promise_of(trial, PlannedRun(epochs=6))
+    assert longer.run_s == 1210.0 and longer.samples_per_s_whole_run == 24000 / 1210
+
+
 def test_what_is_accumulated_beside_the_trials_settings_makes_fewer_and_larger_steps() -> None:
     promise = promise_of(TRIAL, PlannedRun(epochs=3), batch_scale=2.0)
     assert (promise.effective_batch, promise.steps) == (16, 750)
