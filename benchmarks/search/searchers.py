@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import random
 from collections.abc import Sequence
 
@@ -14,6 +14,7 @@ from vtune.domain.phases import AskedPhases
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.strategies.phases import Phases
+from vtune.strategies.search import Search
 from vtune.tuner import Strategy
 
 SAMPLERS = ("auto", "tpe", "gp", "random", "grid")
@@ -30,8 +31,6 @@ def searcher(name: str, training: Training, seed: int) -> Strategy:
         return Phases(AskedPhases(plan=load_plan(name), confirm=False), experiment, machine)
     if name in ALONE:
         return {"tpe alone": Tpe, "random alone": Drawn}[name](training, seed)
-    from vtune.strategies.search import Search
-
     if name == "gp":
         # Where it is there already, the sampler asks no child of its own for each trial.
         importlib.import_module("torch")
@@ -43,13 +42,6 @@ def code_of(name: str) -> tuple[str, ...]:
     if name in ALONE:
         return ()
     return ("vtune.strategies.phases", "vtune.config.plan_file") if name in PLANS else ("vtune.strategies.search",)
-
-
-def missing(name: str) -> str | None:
-    """Why this one cannot be asked yet."""
-    needed = {"auto": ("search",), **dict.fromkeys(SAMPLERS[1:], ("search", "optuna_samplers"))}.get(name, ())
-    gone = [one for one in needed if importlib.util.find_spec(f"vtune.strategies.{one}") is None]
-    return f"there is no vtune.strategies.{gone[0]}" if gone else None
 
 
 class Drawn:

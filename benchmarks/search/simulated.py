@@ -29,7 +29,7 @@ from dated import commit, into_readme, keep_rows, kept_rows, machine
 from search.bank import Bank
 from search.cache import Lines, code_hash, default_folder, own_code
 from search.curve import tried
-from search.searchers import NAMES, code_of, missing
+from search.searchers import NAMES, code_of
 from search.table import by_minutes, by_training, by_trials, figures, middle, pool
 from search.trainings import trainings
 from search.true import Truths
@@ -45,10 +45,6 @@ JUDGED_BY = ("vtune.analysis.choose", "vtune.analysis.fit", "vtune.strategies.fo
 
 def main() -> int:
     options = _options()
-    gone = {name: why for name in options.strategies if (why := missing(name)) is not None}
-    for name, why in gone.items():
-        say(f"{name}: left out, {why}")
-    names = [name for name in options.strategies if name not in gone]
     out: Path = options.out or HERE / "results"
     told = kept_rows(out / "simulated.json")
     if not options.table:
@@ -59,7 +55,7 @@ def main() -> int:
             if options.only is None or one.surface.name in options.only
         ]
         folder = options.cache or default_folder()
-        asked = (names, options.seeds, folder, options.quick, options.again)
+        asked = (options.strategies, options.seeds, folder, options.quick, options.again)
         with ProcessPoolExecutor(options.processes) as pool:
             waiting = [pool.submit(cell, *one, *asked) for one in cells]
             for future in as_completed(waiting):

@@ -78,13 +78,12 @@ def next_settings(
     space: Space,
     told: Sequence[Told],
     *,
-    enqueued: Sequence[Mapping[str, Scalar]] = (),
     candidates: Collection[Mapping[str, Scalar]],
     seed: int = 0,
 ) -> Mapping[str, Scalar] | None:
     """Of the candidates, what to measure next; never what was told. None where all of them were.
 
-    What is enqueued comes first, in its order. The grid ignores the seed: it is the whole space, far apart first.
+    The grid ignores the seed: it is the whole space, far apart first.
     """
     indexed = IndexedSpace(space)
     known = [(indexed.code(one.settings), one) for one in told]
@@ -96,9 +95,6 @@ def next_settings(
             raise ValueError(f"a candidate is not of the space: {dict(settings)}")
         if code not in measured:
             by_code.setdefault(code, settings)
-    for settings in enqueued:
-        if (code := indexed.code(settings)) in by_code:
-            return by_code[code]
     left = tuple(sorted(by_code))
     if not left:
         return None

@@ -149,7 +149,7 @@ class Chooser:
         seen, asked = self.outlook.seen, self.asked
         candidates = self.outlook.allowed if among is None else among
         told = [self._told(one) for one in seen.known.answers]
-        wanted = next_settings(sampler, seen.space, told, enqueued=(), candidates=candidates, seed=asked.seed)
+        wanted = next_settings(sampler, seen.space, told, candidates=candidates, seed=asked.seed)
         return None if wanted is None else Pick(settings=wanted, reason=f"{OPTUNAS} {sampler}")
 
     def _told(self, record: TrialRecord) -> Told:

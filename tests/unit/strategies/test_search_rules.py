@@ -1,0 +1,105 @@
+"""The rules by which a joint search hands over, holds back and gives up, each where it alone decides."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, launched
+from support.simulated import SimulatedStudy, simulated_experiment
+from vtune.analysis.search.trust import Mistrust
+from vtune.domain.effects import Scalar
+from vtune.domain.experiment import KnobBinding, Limit, Limits
+from vtune.domain.trial import Proposal, TrialStatus
+from vtune.execution.engines.simulated.surfaces import FOUR_CORES
+from vtune.strategies import search_next
+from vtune.strategies.optuna_samplers import Told as ToldToOptuna
+from vtune.strategies.search import Search
+from vtune.strategies.search_auto import Outlook
+
+BATCHES = KnobBinding(name="batch_size", values=(1, 2, 4, 8, 16))
+FIRST = Proposal(settings={}, reason="the current settings", origin="search")
+
+
+def drawn_batches(history: Sequence[Any]) -> set[Scalar]:
+    experiment = an_experiment(knobs=(BATCHES,))
+    searches = [
+        Search(experiment=experiment, machine=MACHINE, trials=9, sampler="random", seed=seed) for seed in range(60)
+    ]
+    proposals = [search.propose(history) for search in searches]
+    return {one.settings.get("batch_size", OWN["batch_size"]) for one in proposals if one is not None}
+
+
+def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() -> None:
+    first = launched(FIRST, 1, 10.0)
+    assert drawn_batches([first]) == {1, 2, 4}
+    larger = launched(replace(FIRST, settings={"batch_size": 4}), 2, 12.0)
+    assert drawn_batches([first, larger]) == {1, 2, 4, 8, 16}
+    # What did not run is no step on the way.
+    failed = launched(replace(FIRST, settings={"batch_size": 4}), 2, TrialStatus.OUT_OF_VRAM)
+    assert 16 not in drawn_batches([first, failed])
+
+
+@pytest.mark.parametrize(("since", "ends_after"), [(0, 10), (11, 12), (13, 14)])
+def test_it_gives_up_after_ten_trials_and_two_looks_in_a_row(
+    since: int, ends_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`since` this trial the model says that nothing is to be won."""
+
+    def nothing_to_win(outlook: Outlook, *, off_times: float = 1.0) -> bool:
+        return max(one.trial for one in outlook.seen.known.records) >= since
+
+    monkeypatch.setattr(Outlook, "nothing_to_win", nothing_to_win)
+    experiment = simulated_experiment(FOUR_CORES)
+    study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)
+    search = Search(experiment=experiment, machine=study.machine, trials=20, confirm=False)
+    history = study.run(search)
+    assert len(history) == ends_after and search.hunt(history).given_back == 20 - ends_after
+
+
+def test_optuna_is_told_by_how_much_a_trial_is_over_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(settings: Settings) -> Told:
+        if settings["workers"] == 8:
+            return TrialStatus.OUT_OF_SHM
+        return 10.0 * settings["workers"], {"ram_peak_bytes": settings["workers"] * 2**30}
+
+    seen: list[ToldToOptuna] = []
+
+    def listening(sampler: Any, space: Any, told: Sequence[ToldToOptuna], **asked: Any) -> Mapping[str, Scalar] | None:
+        seen[:] = told
+        return None
+
+    monkeypatch.setattr(search_next, "next_settings", listening)
+    experiment = an_experiment(limits=Limits(ram=Limit(bytes=3 * 2**30, text="3GiB")))
+    trainer, asked = MadeUp(told), [{}, {"workers": 3}, {"workers": 6}, {"workers": 8}]
+    history: list[Any] = []
+    for settings in asked:
+        history.append(trainer.measure(replace(FIRST, settings=settings), history))
+    Search(experiment=experiment, machine=MACHINE, trials=9, sampler="tpe").propose(history)
+    over = {one.settings.get("workers", 1): one.over for one in seen}
+    assert over[1] == over[3] == 0.0 and over[8] == 1.0
+    assert over[6] == pytest.approx(math.log(2), abs=0.01)
+    assert {one.settings.get("workers", 1): one.samples_per_s is None for one in seen} == {
+        1: False,
+        3: False,
+        6: False,
+        8: True,
+    }
+
+
+def test_a_mistrusted_model_and_optuna_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = simulated_experiment(FOUR_CORES, knobs=(KnobBinding(name="batch_size"),))
+    study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)
+    search = Search(experiment=experiment, machine=study.machine, trials=9, confirm=False)
+    trusted = [record.reason for record in study.run(search)]
+    assert not any("Optuna" in reason for reason in trusted)
+    doubt = Mistrust(trials=(2, 3, 4, 5), inside=1, off=1.3, sd=0.3)
+    monkeypatch.setattr(search_next, "mistrust", lambda records: doubt if len(records) >= 5 else None)
+    study = SimulatedStudy(FOUR_CORES, experiment, tmp_path / "again")
+    history = study.run(search)
+    by_optuna = ["Optuna" in record.reason for record in history]
+    assert by_optuna == [False, False, False, False, False, True, False, True, False]
+    assert doubt.text in search.hunt(history).remarks
