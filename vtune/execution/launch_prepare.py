@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,10 +64,20 @@ def write_config(experiment: Experiment, attempt: PlannedAttempt) -> None:
 
 
 def locks_of(workload: Workload, study: StudyPaths) -> list[Path]:
-    """One training a study, and one a folder that it writes to, whichever study or config names it."""
-    folders = study.root.parent.absolute() / ".run-folders"
+    """One training a study, and one a folder that it writes to, whichever study, config or results folder names it."""
+    folders = _where_all_meet() or study.root.parent.absolute() / ".run-folders"
     names = (hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest() for folder in _outer(workload))
     return [study.launches_lock.absolute(), *(folders / f"{name[:16]}.lock" for name in names)]
+
+
+def _where_all_meet() -> Path | None:
+    """One folder for all results folders of an account; None where it has none to write to, as in some containers."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if not cache.is_absolute():
+        return None
+    folders = cache / "vtune" / "run-folders"
+    nearest = next(one for one in (folders, *folders.parents) if one.exists())
+    return folders if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else None
 
 
 def _outer(workload: Workload) -> list[Path]:

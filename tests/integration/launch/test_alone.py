@@ -8,6 +8,8 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from support.cli import vtune
 from support.launches import Study, without_accident
 
@@ -106,16 +108,17 @@ def is_main(pid: int) -> bool:
         return b"supervisor" in file.read()
 
 
-def test_two_studies_that_write_to_one_folder_never_run_at_once(a_study: Make) -> None:
+@pytest.mark.parametrize("results", ["results", "elsewhere/results"])
+def test_two_studies_that_write_to_one_folder_never_run_at_once(a_study: Make, results: str) -> None:
     study = a_study(steps=2000)
     told = study.launch("--detach", "--json").json
-    other = study.paths.root.with_name("other")
-    other.mkdir()
+    other = study.folder / results / "other"
+    other.mkdir(parents=True)
     for name in ("journal.jsonl", "machine.json"):
         (other / name).write_bytes((study.paths.root / name).read_bytes())
     experiment = study.paths.experiment.read_text().replace("study: demo", "study: other")
     (other / "experiment.yaml").write_text(experiment)
-    said = vtune("launch", "--study", "other", cwd=study.folder)
+    said = vtune("launch", "--study", "other", "--results", study.folder / results, cwd=study.folder)
     assert said.code == 2 and "held by another run" in said.stderr, said.stderr
     assert not list((other / "launches").glob("*/attempts/01/stdout.log"))
     os.kill(told["guard_pid"], signal.SIGTERM)
