@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from vtune.analysis.comparable import contradicting
-from vtune.analysis.race import DELTA, ROUNDS, Standing
 from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
-from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.launch import LaunchResult
 from vtune.domain.machine import Machine
@@ -22,7 +19,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
-from vtune.errors import MachineError, UsageError, VtuneError
+from vtune.errors import MachineError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
@@ -38,9 +35,10 @@ from vtune.launcher.left_behind import check_overwrites
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import Notify, run_launch
 from vtune.phases import PhaseResult, run_phases
-from vtune.reporting.comparison import Comparison, check_two, compare_references
+from vtune.racing import PlannedRace, RaceResult, planned_race, run_race
+from vtune.reporting.comparison import Comparison, compare_references
 from vtune.reporting.phase_times import Expected, expected, scout_to_come
-from vtune.reporting.references import Side, find_side, read_again
+from vtune.reporting.references import find_side, read_again
 from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.study_report import find_report
 from vtune.search import AskedSearch, SearchResult, run_search, space_by
@@ -51,8 +49,6 @@ from vtune.strategies.known import last_trial
 from vtune.strategies.left_out import left_out
 from vtune.strategies.phases import Phases
 from vtune.strategies.race import Race
-from vtune.strategies.race_plan import RacePlan, plan_launches, turned
-from vtune.strategies.relaunch import changed_since
 from vtune.telemetry.cannot import Cannot
 from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
@@ -100,16 +96,6 @@ def probe(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaceResult:
-    study: str
-    race: str
-    standing: Standing
-    # All launches of the race, also those of an earlier call that was stopped.
-    legs: tuple[TrialRecord, ...]
-    interrupted: bool = False
-
-
 def race(
     experiment: Experiment,
     asked: Race,
@@ -119,86 +105,9 @@ def race(
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> RaceResult:
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
-    is gone on with. Raises where a launch ran with other settings than the trial that it was to stand for."""
+    is gone on with."""
     with _opened(experiment, results, notify, wait=wait) as tuning:
-        strategy = asked if asked.cores is not None else replace(asked, cores=tuning.machine.cores)
-        history = tune(tuning, strategy)
-    if (stray := strategy.stray(history)) is not None:
-        raise _strayed(*stray)
-    return RaceResult(
-        study=experiment.study,
-        race=strategy.id,
-        standing=strategy.standing(history),
-        legs=tuple(strategy.legs(history)),
-        interrupted=bool(history) and history[-1].status is TrialStatus.INTERRUPTED,
-    )
-
-
-def _strayed(leg: TrialRecord, expected: Mapping[str, Scalar]) -> VtuneError:
-    names = contradicting(leg.settings, expected)
-    ran, meant = (", ".join(f"{name}={of[name]}" for name in names) for of in (leg.settings, expected))
-    return VtuneError(
-        f"the race ended: trial {leg.trial} of it ran with {ran}, and was to stand for a trial with {meant}",
-        hint="the training or its config has changed since that trial: probe both settings anew, and race those",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRace:
-    a: Side
-    b: Side
-    # Where the study of both lies.
-    folder: Path
-    plan: RacePlan
-
-
-def plan_race(
-    a: str,
-    b: str,
-    *,
-    study: str | None = None,
-    results: Path = Path("results"),
-    rounds: int = ROUNDS,
-    delta: float = DELTA,
-    again: bool = False,
-) -> PlannedRace:
-    """The race of two trials of one study by the settings that each turned, to be run by `race`. Starts and writes
-    nothing."""
-    one, other = (find_side(text, results=results, study=study) for text in (a, b))
-    check_two(one, other)
-    files = [side.reference for side in (one, other) if side.folder is None]
-    if files:
-        raise UsageError(
-            f"--race launches settings of a study anew, and {' and '.join(files)} {'are' if files[1:] else 'is'} no"
-            f" {'studies' if files[1:] else 'study'} but {'files' if files[1:] else 'a file'}",
-            hint="name two trials of one study, as quickstart:1 quickstart:7",
-        )
-    if one.folder is None or other.folder is None or one.folder.absolute() != other.folder.absolute():
-        raise UsageError(
-            f"--race launches settings of one study anew, and {a} and {b} are of two",
-            hint="name two trials of one study, as quickstart:1 quickstart:7",
-        )
-    plan = plan_launches(
-        one.records,
-        one.record,
-        other.record,
-        rounds=rounds,
-        delta=delta,
-        cores=one.cores,
-        again=again,
-        refusal=_refusal(one, other, StudyPaths(one.folder)),
-    )
-    return PlannedRace(a=one, b=other, folder=one.folder, plan=plan)
-
-
-def _refusal(a: Side, b: Side, study: StudyPaths) -> UsageError | None:
-    if a.experiment is None:
-        return None
-    workload = a.experiment.workload
-    command, _ = resolve_program(workload.command, workload.cwd, workload.env, ask=False)
-    experiment = replace(a.experiment, workload=replace(workload, command=command))
-    changed = (changed_since(one.record.trial, turned(one.record), experiment, study) for one in (a, b))
-    return next((why for why in changed if why is not None), None)
+        return run_race(tuning, asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,8 +271,9 @@ def knobs(experiment: Experiment | None = None, *, results: Path = Path("results
     return KnobsResult(machine=machine, knobs=describe_all(machine, experiment, loader))
 
 
-# The reporting room's own verb: there is nothing to start, to check or to lock.
+# Verbs of rooms below: there is nothing to start, to check or to lock.
 report = find_report
+plan_race = planned_race
 
 
 def compare(

@@ -10,8 +10,8 @@ import typer
 from vtune.cli import options
 
 if TYPE_CHECKING:
-    from vtune.api import PlannedRace, RaceResult
     from vtune.domain.record import TrialRecord
+    from vtune.racing import PlannedRace, RaceResult
 
 Reference = Annotated[str, typer.Argument(help="Trial 7, STUDY:7, STUDY, a study's folder or a result's JSON file.")]
 
@@ -114,10 +114,11 @@ def _run(planned: PlannedRace, *, stderr: Any, wait: bool) -> RaceResult | None:
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live import Progress
     from vtune.config.command_line import CommandLine
+    from vtune.racing import RaceResult
 
     plan, folder = planned.plan, planned.folder
     if not plan.launches:
-        return api.RaceResult(study=planned.a.study, race=plan.race.id, standing=plan.standing, legs=plan.legs)
+        return RaceResult(study=planned.a.study, race=plan.race.id, standing=plan.standing, legs=plan.legs)
     asked = asked_experiment(None, None, CommandLine(study=folder.name), folder.parent, verb="compare")
     try:
         with terminations_as_interrupts(), Progress(stderr) as progress:
