@@ -30,7 +30,7 @@ WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/
 APART := -n 2 tests/unit tests/packaging $(WAITING)
 WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
 # Beside these, another training changes nothing that they tell: refusals, endings, counts, memory of an emulated device.
-UNTIMED := $(addprefix tests/integration/,ends growth knobs launch phase pipelines search survival vram doctor/test_known_training.py \
+UNTIMED := $(addprefix tests/integration/,ends growth knobs launch phase pipelines search vram doctor/test_known_training.py \
 	execution/test_data_loaders.py execution/test_lost_supervisor.py \
 	probe/test_disk_and_memory.py probe/test_refusals.py probe/test_refused_places.py watch/test_watch.py) $(WATCHED)
 ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))

@@ -11,7 +11,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ OWN_SHM = Path(__file__).with_name("own_shm.py")
 CANNOT = 99
 # DataLoader workers look every five seconds whether their parent is still there.
 GONE_WITHIN_S = 12.0
-AT_A_TIME = 2
 # The rest is for the long suite.
 QUICK = ("worker raises",)
 
@@ -53,26 +51,12 @@ class Ended:
     left: list[str]
 
 
-@pytest.fixture(scope="module")
-def endings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """All selected cases, two at a time: they mostly wait."""
-    selected = [
-        item.callspec.params["name"]
-        for item in request.session.items
-        if item.path == Path(__file__) and isinstance(item, pytest.Function) and hasattr(item, "callspec")
-    ]
-    pool = ThreadPoolExecutor(AT_A_TIME)
-    try:
-        yield {name: pool.submit(end_of, CASES[name], tmp_path_factory.mktemp("end")) for name in selected}
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
-def test_an_end_is_named_by_its_evidence_and_leaves_nothing(endings: dict[str, Any], name: str) -> None:
-    case, ended = CASES[name], endings[name].result()
+def test_an_end_is_named_by_its_evidence_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    ended = end_of(case, tmp_path)
     if isinstance(ended, str):
         pytest.skip(ended)
     record = ended.said["trial"]
