@@ -14,6 +14,7 @@ from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_watch
+from vtune.execution.cold_data import keep_cold
 from vtune.execution.engines.engine import Engine
 from vtune.execution.named_data import Prints, data_evidence, data_prints
 from vtune.execution.prepare import prepare_trial
@@ -163,6 +164,7 @@ def _run(
     before = files_below(cwd, results)
     watch = replace(_watch(tuning, proposal), earlier=tuple(history))
     watch = watch if ceiling is None else ceiling_watch(ceiling, watch)
+    notes = (*notes, *keep_cold(tuning.experiment, tuning.machine, history, results))
     outcome = tuning.engine.run(spec, folder, watch, tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)

@@ -146,26 +146,31 @@ def _quickstart_rate(settings: Settings, place: Path, quick: bool) -> float | No
 BENCHES = (
     Bench(
         name="quickstart",
-        words="`configs/quickstart.yaml`, 30 steps a trial; longer launches: trials of 80 steps",
+        words="`configs/quickstart.yaml`, 20 steps a trial; longer launches: trials of 80 steps",
         own=QUICKSTART_OWN,
-        space={"workers": (0, 1, 2, 3), "batch_size": (1, 2, 4), "persistent_workers": (False, True)},
+        space={
+            "workers": (0, 1, 2, 3),
+            "batch_size": (1, 2, 4),
+            "prefetch_factor": (2, 4),
+            "persistent_workers": (False, True),
+        },
         experiment=_quickstart_experiment,
         rate=_quickstart_rate,
-        steps=30,
+        steps=20,
     ),
     _trap(
         "heavy_tail",
         "the trap of heavy-tailed samples; longer launches: whole runs",
-        {"workers": (1, 2, 3, 4, 6, 8), "prefetch_factor": (1, 2, 4, 8)},
+        {"workers": (1, 2, 3, 4, 6, 8), "prefetch_factor": (1, 2, 4, 8), "persistent_workers": (False, True)},
     ),
     _trap(
         "half_batch",
         "the trap of a batch slower than its half; longer launches: whole runs",
-        {"workers": (0, 1, 2, 4, 6), "batch_size": (1, 2, 4, 8, 16)},
+        {"workers": (0, 1, 2, 4, 6), "batch_size": (1, 2, 4, 8, 16), "prefetch_factor": (2, 4)},
     ),
     _trap(
         "short_epochs",
         "the trap of short epochs with costly restarts; longer launches: whole runs",
-        {"workers": (0, 1, 2, 3, 4, 6), "persistent_workers": (False, True), "prefetch_factor": (2, 8)},
+        {"workers": (0, 1, 2, 3, 4, 6), "persistent_workers": (False, True), "prefetch_factor": (1, 2, 4, 8)},
     ),
 )

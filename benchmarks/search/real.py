@@ -1,6 +1,6 @@
 """What a search finds in real trials, and how soon: held against every setting of a grid, and against Optuna's TPE.
 
-    python benchmarks/search/real.py                        # half an hour, with nothing else on the machine
+    python benchmarks/search/real.py                        # three quarters of an hour, nothing else on the machine
     python benchmarks/search/real.py --only quickstart      # one training; the others' figures stay as they are
     python benchmarks/search/real.py --quick --out /tmp/x   # does it work? The figures mean nothing
     python benchmarks/search/real.py --table                # measure nothing: the table of what is there

@@ -17,7 +17,7 @@ from vtune.domain.record import Cache, Measurement, ProcessUse
 
 # Less than this, in all or by batch, is not the data: indices come through a pipe, a worker opens a source file.
 LEAST_REQUESTED_BYTES = 2**20
-LEAST_REQUESTED_BY_BATCH = 16 * 2**10
+LEAST_REQUESTED_BY_BATCH = 8 * 2**10
 # A device is some ten times slower than memory: at one miss in twenty the loader reads at two thirds of its pace, and
 # what is called warm must not be far from it. At the other end a neighbour's read-ahead may spare one request in ten.
 WARM_BELOW = 0.05

@@ -40,6 +40,7 @@ def _section(experiment: Experiment) -> dict[str, Any]:
             "startup_time": duration_text(window.startup_time_s),
             "hang_time": duration_text(window.hang_time_s),
             **({"validation": True} if window.validation else {}),
+            **({} if window.keep_cold else {"keep_cold": False}),
         },
         "run": _stated(experiment.planned_run),
         "machine": {} if experiment.declared_cores is None else {"cores": experiment.declared_cores},

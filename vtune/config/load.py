@@ -263,6 +263,7 @@ def _window(section: WindowSection, asked: Overrides) -> Window:
         startup_time_s=asked.startup_time_s or section.startup_time or default.startup_time_s,
         hang_time_s=section.hang_time or default.hang_time_s,
         validation=asked.validation or bool(section.validation),
+        keep_cold=section.keep_cold is not False,
     )
 
 

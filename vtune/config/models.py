@@ -69,6 +69,7 @@ class WindowSection(_Strict):
     startup_time: Annotated[float | None, _optional(parse_duration)] = None
     hang_time: Annotated[float | None, _optional(parse_duration)] = None
     validation: bool | None = None
+    keep_cold: bool | None = None
 
 
 class RunSection(_Strict):

@@ -74,6 +74,8 @@ class Window:
     startup_time_s: float = 600.0
     # No event for this long, and for ten times the slowest step so far, is a hang.
     hang_time_s: float = 120.0
+    # What the first trial read from its disk, the later ones shall, too, where a run does.
+    keep_cold: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

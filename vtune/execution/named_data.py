@@ -25,9 +25,9 @@ Prints = Mapping[str, str]
 
 def data_prints(workload: Workload, results: Path) -> Prints:
     """Of what is there now. Contents are not read: who changes them changes a size or a time."""
-    outputs = [folder.resolve() for folder in output_folders(workload)]
+    outputs = _outputs(workload)
     found: dict[str, str] = {}
-    for text, path in _named(workload, outputs):
+    for text, path in named_data(workload):
         if len(found) == MOST_PATHS:
             break
         try:
@@ -60,7 +60,9 @@ def _of(record: TrialRecord, when: str) -> Prints:
     return found if isinstance(found, Mapping) else {}
 
 
-def _named(workload: Workload, outputs: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+def named_data(workload: Workload) -> Iterator[tuple[str, Path]]:
+    """As it is named, and where that is: files and folders that are there, and no output of the training's own."""
+    outputs = _outputs(workload)
     config = workload.config_path.resolve() if workload.config_path is not None else None
     words = [word.partition("=")[2] or word for word in workload.command[1:]]
     for text in dict.fromkeys((*_paths_in(workload.config or {}), *words)):
@@ -71,6 +73,10 @@ def _named(workload: Workload, outputs: Sequence[Path]) -> Iterator[tuple[str, P
                 yield text, path
         except (OSError, ValueError):
             continue
+
+
+def _outputs(workload: Workload) -> list[Path]:
+    return [folder.resolve() for folder in output_folders(workload)]
 
 
 def _paths_in(config: Mapping[Any, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from vtune.analysis.beaten import beat_of
-from vtune.analysis.comparable import has_rate, metric_of, settings_of
+from vtune.analysis.comparable import has_rate, metric_of, same_cache, settings_of
 from vtune.analysis.feasible import leaders
 from vtune.analysis.rungs import ruled_out, too_big_for
 from vtune.domain.compared import Beat
@@ -31,8 +31,8 @@ from vtune.strategies.search_values import Values, more_workers, values_ran
 from vtune.strategies.space import space_of
 
 # So many looks in a row have to say that nothing is to be won; and after so few trials a model knows too little of what
-# it does not know to say it.
-LOOKS, LEAST_TRIALS = 2, 10
+# it does not know to say it; of fewer where what it said of each has come.
+LOOKS, LEAST_TRIALS, LEAST_IF_FORETOLD = 2, 10, 6
 # Of what has not been tried, so many are told.
 NEXT_BEST = 5
 
@@ -57,7 +57,10 @@ class Look:
         stopped = self._to_build_on(baseline)
         if stopped is not None:
             return stopped
-        ended = self._done.spent(self._asked, claims=self._claims) or self._nothing_to_win()
+        ended = self._done.spent(self._asked, claims=self._claims)
+        if ended is None and (why := self._read_otherwise(baseline)) is not None:
+            return self._told(self._proposal(self._asked.experiment.settings, why), None)
+        ended = ended or self._nothing_to_win()
         pick = self._chooser.pick() if ended is None else None
         if pick is None:
             return self._confirm(ended or Ended(why="every setting that is likely to fit has been tried"))
@@ -101,6 +104,18 @@ class Look:
         nearest = nearest_relaxation(seen)
         return self._stopped(f"what is set does not fit (trial {baseline.trial}: {words}){why}{nearest}")
 
+    def _read_otherwise(self, baseline: TrialRecord) -> str | None:
+        """Why the user's own settings are launched again: nothing is compared with what read its data otherwise."""
+        best, own = self._seen.fastest, self._asked.experiment.settings
+        if best is None or not has_rate(baseline) or same_cache(best, baseline):
+            return None
+        regime = best.measurement.cache
+        known = self._known.answer_read(own, {**self._seen.own, **own}, cache=regime, after=best.trial)
+        if known is not None:
+            return None
+        was = f"trial {baseline.trial} read its data {baseline.measurement.cache}"
+        return f"your own settings once more: {was}, trial {best.trial} {regime}"
+
     def _stopped(self, why: str) -> Hunt:
         return replace(self._told(None, None), stage="done", stopped=why, best=None)
 
@@ -130,7 +145,7 @@ class Look:
             return None
         until = self._until
         own = [one.trial for one in self._known.records if one.origin == ORIGIN and one.trial <= until]
-        if self._done.counted < LEAST_TRIALS:
+        if self._done.counted < (LEAST_IF_FORETOLD if self._chooser.foretold_well else LEAST_TRIALS):
             return None
         before = self._chooser.in_vain(until) if self._chooser.mistrust is not None else None
         if before is not None:

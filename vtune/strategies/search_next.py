@@ -11,7 +11,7 @@ from vtune.analysis.advice import gain_of
 from vtune.analysis.comparable import has_rate, launched_rate, metric_of
 from vtune.analysis.fit import excess_of
 from vtune.analysis.model.setup import PHYSICAL
-from vtune.analysis.search.trust import Mistrust, mistrust, off_times
+from vtune.analysis.search.trust import Mistrust, foretold_well, mistrust, off_times
 from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate
@@ -63,6 +63,10 @@ class Chooser:
     @cached_property
     def off_times(self) -> float:
         return off_times(self._own)
+
+    @cached_property
+    def foretold_well(self) -> bool:
+        return foretold_well(self._own)
 
     def in_vain(self, until: int) -> TrialRecord | None:
         """The trial that so many of Optuna's have won nothing over; None while there is hope."""

@@ -43,9 +43,11 @@ def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() ->
     assert 16 not in drawn_batches([first, failed])
 
 
-@pytest.mark.parametrize(("since", "ends_after"), [(0, 10), (11, 12), (13, 14)])
-def test_it_gives_up_after_ten_trials_and_two_looks_in_a_row(
-    since: int, ends_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("since", "foretold_well", "ends_after"), [(0, False, 10), (11, False, 12), (13, True, 14), (0, True, 6)]
+)
+def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_and_two_looks_in_a_row(
+    since: int, foretold_well: bool, ends_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`since` this trial the model says that nothing is to be won."""
 
@@ -53,6 +55,7 @@ def test_it_gives_up_after_ten_trials_and_two_looks_in_a_row(
         return max(one.trial for one in outlook.seen.known.records) >= since
 
     monkeypatch.setattr(Outlook, "nothing_to_win", nothing_to_win)
+    monkeypatch.setattr(search_next, "foretold_well", lambda records: foretold_well)
     experiment = simulated_experiment(FOUR_CORES)
     study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)
     search = Search(experiment=experiment, machine=study.machine, trials=20, confirm=False)
@@ -103,3 +106,23 @@ def test_a_mistrusted_model_and_optuna_take_turns(tmp_path: Path, monkeypatch: p
     by_optuna = ["Optuna" in record.reason for record in history]
     assert by_optuna == [False, False, False, False, False, True, False, True, False]
     assert doubt.text in search.hunt(history).remarks
+
+
+def test_what_read_its_data_otherwise_than_the_own_settings_is_compared_with_a_launch_that_did_not() -> None:
+    """The first launch reads from the disk, all later ones find it in memory."""
+    launches = 0
+
+    def told(settings: Settings) -> Told:
+        nonlocal launches
+        launches += 1
+        warm = 20.0 + settings["workers"]
+        return (warm / 3, {"cache": "cold"}) if launches == 1 else (warm, {"cache": "warm"})
+
+    search = Search(experiment=an_experiment(), machine=MACHINE, trials=6, confirm=False)
+    history = MadeUp(told).run(search)
+    again = [record for record in history[1:] if record.asked == {}]
+    assert [record.trial for record in again] == [3] and len(history) == 6
+    assert again[0].reason == "your own settings once more: trial 1 read its data cold, trial 2 warm"
+    hunt = search.hunt(history)
+    assert hunt.best is not None and hunt.best.settings["workers"] != 1
+    assert hunt.best.measurement.cache == "warm"

@@ -13,6 +13,8 @@ from vtune.domain.record import TrialRecord
 
 # The latest of them count: a model learns. Fewer say nothing of it.
 LATEST, LEAST = 6, 4
+# What it foretold came, typically by no more than this: what launches of the same settings differ by.
+WELL = 1.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,13 @@ def mistrust(records: Sequence[TrialRecord]) -> Mistrust | None:
         off=latest.off or 1.0,
         sd=_rms([math.log(one.ratio) for one in told if one.ratio]),
     )
+
+
+def foretold_well(records: Sequence[TrialRecord]) -> bool:
+    """All that it said of the latest trials held, and was near: it knows this training."""
+    latest = Reckoning(trials=_latest(records))
+    inside, of = latest.rates
+    return inside == of >= LEAST and (latest.off or math.inf) <= WELL
 
 
 def off_times(records: Sequence[TrialRecord]) -> float:

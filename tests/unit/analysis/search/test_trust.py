@@ -6,7 +6,7 @@ import pytest
 
 from support.studies import a_trial
 from vtune.analysis.search.foretold import foretold
-from vtune.analysis.search.trust import mistrust, off_times
+from vtune.analysis.search.trust import foretold_well, mistrust, off_times
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 
@@ -63,3 +63,25 @@ def test_how_far_off_it_was_is_told_in_what_it_says_of_itself() -> None:
     assert off_times([promised(trial, 13.0, 10.0, half=0.1) for trial in range(2, 8)]) == pytest.approx(5.15, abs=0.02)
     assert off_times([promised(trial, 10.1, 10.0, half=0.1) for trial in range(2, 8)]) == 1.0
     assert off_times([promised(trial, 13.0, 10.0, half=0.1) for trial in range(2, 4)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("measured", "half", "trials", "well"),
+    [
+        (10.2, 0.1, 4, True),
+        (10.2, 0.1, 3, False),  # too few to say so
+        (10.2, 0.01, 4, False),  # near, and all the same not as it said
+        (10.5, 0.1, 4, False),  # as it said, and all the same not near
+    ],
+)
+def test_it_foretold_well_where_all_came_as_it_said_and_near(
+    measured: float, half: float, trials: int, well: bool
+) -> None:
+    records = [promised(trial, measured, 10.0, half=half) for trial in range(2, 2 + trials)]
+    assert foretold_well(records) is well
+
+
+def test_of_many_the_latest_tell_whether_it_foretold_well() -> None:
+    began = [promised(2, 20.0, 10.0, half=0.1), promised(3, 10.0, 10.0, half=0.1)]
+    since = [promised(trial, 10.1, 10.0, half=0.1) for trial in range(4, 10)]
+    assert foretold_well([*began, *since]) and not foretold_well([*began, *since[:-1]][:-1])
