@@ -61,12 +61,12 @@ def test_a_search_without_an_answer_is_told_as_such() -> None:
     assert "| one | tpe: it broke |" in bargain.table_of({"machine": "m", "rows": {"one": failed}})
 
 
-def test_each_grid_is_of_20_to_40_settings_with_the_users_own_among_them(benches: Any) -> None:
+def test_each_grid_is_of_30_to_50_settings_with_the_users_own_among_them(benches: Any) -> None:
     assert [bench.name for bench in benches] == ["quickstart", "heavy_tail", "half_batch", "short_epochs"]
     for bench in benches:
         points = [dict(zip(bench.space, values, strict=True)) for values in itertools.product(*bench.space.values())]
         keys = {bench.key(one) for one in points}
-        assert bench.size == len(keys) and 20 <= bench.size <= 40, bench.name
+        assert bench.size == len(keys) and 30 <= bench.size <= 50, bench.name
         assert bench.key(bench.own) in keys
 
 

@@ -131,24 +131,6 @@ def test_nothing_is_left_where_all_candidates_were_told(sampler: Sampler) -> Non
 
 
 @every_sampler
-def test_what_is_enqueued_comes_first_and_in_its_order(sampler: Sampler) -> None:
-    enqueued = [{}, {"workers": 8}, {"workers": 4, "prefetch_factor": 4}]
-    told: list[Told] = []
-    for expected in enqueued:
-        settings = next_settings(sampler, SPACE, told, enqueued=enqueued, candidates=SPACE.settings)
-        assert settings == expected
-        told.append(measured(expected))
-    after = next_settings(sampler, SPACE, told, enqueued=enqueued, candidates=SPACE.settings)
-    assert after is not None and after not in enqueued
-
-
-def test_what_is_enqueued_but_no_candidate_is_passed_over() -> None:
-    candidates = [one for one in SPACE.settings if one.get("workers") != 12]
-    settings = next_settings("tpe", SPACE, [], enqueued=[{"workers": 12}, {"workers": 8}], candidates=candidates)
-    assert settings == {"workers": 8}
-
-
-@every_sampler
 def test_what_was_told_in_other_words_is_not_proposed_again(sampler: Sampler) -> None:
     """The user's own values named, prefetching without workers, a knob that the space does not turn."""
     candidates = [{}, {"workers": 0}, {"workers": 8}, {"workers": 1}]
