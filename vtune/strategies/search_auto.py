@@ -96,8 +96,8 @@ class Outlook:
         chances *= [self.seen.chance_to_run(one) for one in self.candidates]
         return expected_gain(self._over, chances, off_times=off_times)
 
-    def nothing_to_win(self, *, off_times: float = 1.0) -> bool:
-        return self.most(off_times=off_times) <= NOT_WORTH_IT
+    def nothing_to_win(self, *, off_times: float = 1.0, worth: float = NOT_WORTH_IT) -> bool:
+        return self.most(off_times=off_times) <= worth
 
     def hopeful(self, *, sd: float) -> Sequence[Mapping[str, Scalar]]:
         """Of the allowed, those that may come near the fastest so far, even if the model is off as it was (`sd`, of

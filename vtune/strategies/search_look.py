@@ -10,9 +10,11 @@ from functools import cached_property
 from vtune.analysis.beaten import beat_of
 from vtune.analysis.comparable import has_rate, metric_of, same_cache, settings_of
 from vtune.analysis.feasible import leaders
+from vtune.analysis.race import DELTA
 from vtune.analysis.rungs import ruled_out, too_big_for
 from vtune.domain.compared import Beat
 from vtune.domain.effects import Scalar
+from vtune.domain.numbers import seconds
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
 from vtune.domain.trial import Proposal, TrialStatus
@@ -23,7 +25,7 @@ from vtune.strategies.foresight import fitted
 from vtune.strategies.known import Known
 from vtune.strategies.race_plan import turned
 from vtune.strategies.search_asked import ORIGIN, Asked, Ended, done_of, settings_words
-from vtune.strategies.search_auto import Outlook
+from vtune.strategies.search_auto import NOT_WORTH_IT, Outlook
 from vtune.strategies.search_fit import gentler_settings, nearest_relaxation, nothing_fits
 from vtune.strategies.search_next import IN_VAIN, Chooser
 from vtune.strategies.search_seen import Seen, fitting_of
@@ -31,8 +33,10 @@ from vtune.strategies.search_values import Values, more_workers, values_ran
 from vtune.strategies.space import space_of
 
 # So many looks in a row have to say that nothing is to be won; and after so few trials a model knows too little of what
-# it does not know to say it; of fewer where what it said of each has come.
-LOOKS, LEAST_TRIALS, LEAST_IF_FORETOLD = 2, 10, 6
+# it does not know to say it; of fewer where what it said of each has come,
+# or where trials hardly pay.
+LOOKS, LEAST_TRIALS, LEAST_SOONER = 2, 10, 6
+MOST_WORTH = DELTA
 # Of what has not been tried, so many are told.
 NEXT_BEST = 5
 
@@ -145,7 +149,9 @@ class Look:
             return None
         until = self._until
         own = [one.trial for one in self._known.records if one.origin == ORIGIN and one.trial <= until]
-        if self._done.counted < (LEAST_IF_FORETOLD if self._chooser.foretold_well else LEAST_TRIALS):
+        worth = self._worth_a_trial
+        sooner = self._chooser.foretold_well or worth >= MOST_WORTH
+        if self._done.counted < (LEAST_SOONER if sooner else LEAST_TRIALS):
             return None
         before = self._chooser.in_vain(until) if self._chooser.mistrust is not None else None
         if before is not None:
@@ -154,12 +160,27 @@ class Look:
         off_times, found = self._chooser.off_times, -math.inf
         for look in [until, *(trial - 1 for trial in reversed(own))][:LOOKS]:
             outlook = self._outlook_at(look)
-            if outlook is None or not outlook.nothing_to_win(off_times=off_times):
+            if outlook is None or not outlook.nothing_to_win(off_times=off_times, worth=worth):
                 return None
             found = max(found, outlook.most(off_times=off_times))
         if found == -math.inf:
             return Ended(why="every setting that is likely to fit has been tried")
-        return Ended(why=f"another trial would win {max(0.0, math.expm1(found)):.1%} on average, less than it is worth")
+        wins = max(0.0, math.expm1(found))
+        of_run = f": it takes longer than that of a run of {seconds(self._run_s)}" if worth > NOT_WORTH_IT else ""
+        return Ended(why=f"another trial would win {wins:.1%} on average, less than it is worth{of_run}")
+
+    @property
+    def _worth_a_trial(self) -> float:
+        """What it has to win on average: as much of a run as the trial takes, where that is short; and never more than
+        what counts as equal."""
+        return min(MOST_WORTH, max(NOT_WORTH_IT, self._done.trial_s / self._run_s))
+
+    @property
+    def _run_s(self) -> float:
+        """Of the whole run with the best so far; without an end where nobody knows it."""
+        best = self._seen.fastest
+        run_s = best.measurement.projected.run_s if best is not None else None
+        return run_s or math.inf
 
     @cached_property
     def _until(self) -> int:

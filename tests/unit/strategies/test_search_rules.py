@@ -51,7 +51,7 @@ def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_and_two_looks_in_a
 ) -> None:
     """`since` this trial the model says that nothing is to be won."""
 
-    def nothing_to_win(outlook: Outlook, *, off_times: float = 1.0) -> bool:
+    def nothing_to_win(outlook: Outlook, *, off_times: float = 1.0, worth: float = 0.0) -> bool:
         return max(one.trial for one in outlook.seen.known.records) >= since
 
     monkeypatch.setattr(Outlook, "nothing_to_win", nothing_to_win)
