@@ -36,7 +36,7 @@ from vtune.strategies.space import space_of
 # it does not know to say it; of fewer where what it said of each has come,
 # or where trials hardly pay.
 LOOKS, LEAST_TRIALS, LEAST_SOONER = 2, 10, 6
-MOST_WORTH = DELTA
+MOST_WORTH, UNFORETOLD = DELTA, 5.0
 # Of what has not been tried, so many are told.
 NEXT_BEST = 5
 
@@ -172,8 +172,9 @@ class Look:
     @property
     def _worth_a_trial(self) -> float:
         """What it has to win on average: as much of a run as the trial takes, where that is short; and never more than
-        what counts as equal."""
-        return min(MOST_WORTH, max(NOT_WORTH_IT, self._done.trial_s / self._run_s))
+        what counts as equal. A model that has not foretold the last ones well may miss several times as much."""
+        hidden = 1.0 if self._chooser.foretold_well else UNFORETOLD
+        return min(MOST_WORTH, max(NOT_WORTH_IT, self._done.trial_s / self._run_s / hidden))
 
     @property
     def _run_s(self) -> float:

@@ -44,11 +44,24 @@ def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() ->
 
 
 @pytest.mark.parametrize(
-    ("since", "foretold_well", "epochs", "ends_after"),
-    [(0, False, 40, 10), (11, False, 40, 12), (13, True, 40, 14), (0, True, 40, 6), (0, False, 1, 6)],
+    ("since", "foretold_well", "samples", "ends_after"),
+    [
+        (0, False, None, 10),
+        (11, False, None, 12),
+        (13, True, None, 14),
+        (0, True, None, 6),
+        (0, False, 4000, 6),
+        # A twentieth of the run is little to one who may be off by as much.
+        (0, False, 20_000, 10),
+    ],
 )
 def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_or_that_hardly_pay_and_two_looks_in_a_row(
-    since: int, foretold_well: bool, epochs: int, ends_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    since: int,
+    foretold_well: bool,
+    samples: int | None,
+    ends_after: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`since` this trial the model says that nothing is to be won."""
 
@@ -57,14 +70,14 @@ def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_or_that_hardly_pay
 
     monkeypatch.setattr(Outlook, "nothing_to_win", nothing_to_win)
     monkeypatch.setattr(search_next, "foretold_well", lambda records: foretold_well)
-    surface = replace(FOUR_CORES, epochs=epochs, samples_per_epoch=FOUR_CORES.samples_per_epoch if epochs > 1 else 4000)
+    surface = FOUR_CORES if samples is None else replace(FOUR_CORES, epochs=1, samples_per_epoch=samples)
     experiment = simulated_experiment(surface)
     study = SimulatedStudy(surface, experiment, tmp_path)
     search = Search(experiment=experiment, machine=study.machine, trials=20, confirm=False)
     history = study.run(search)
     hunt = search.hunt(history)
     assert len(history) == ends_after and hunt.given_back == 20 - ends_after
-    assert ("longer than that of a run of" in (hunt.ended or "")) is (epochs == 1)
+    assert ("longer than that of a run of" in (hunt.ended or "")) is (samples is not None)
 
 
 def test_optuna_is_told_by_how_much_a_trial_is_over_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
