@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import select
 import sys
+from typing import TextIO
 
 
 class Unread(io.FileIO):
@@ -19,6 +21,16 @@ class Unread(io.FileIO):
 def ignore_closed_pipes() -> None:
     """Click and rich would each end the program with 1, which is a verdict here: B is slower."""
     sys.stdout, sys.stderr = _guarded(sys.stdout), _guarded(sys.stderr)
+
+
+def nobody_reads(stream: TextIO) -> bool:
+    """The other end of its pipe was closed: who has more to tell for days may leave."""
+    poll = select.poll()
+    try:
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # caught in memory, or closed
+        return False
+    return any(found & select.POLLERR for _, found in poll.poll(0))
 
 
 def _guarded(stream: object) -> io.TextIOWrapper:

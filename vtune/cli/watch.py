@@ -118,6 +118,9 @@ def _tell_once(watching: Watching, *, as_json: bool) -> None:
 
 
 def _show(watching: Watching) -> None:
+    import sys
+
+    from vtune.cli.closed_pipe import nobody_reads
     from vtune.cli.console import console
 
     out = console()
@@ -128,6 +131,8 @@ def _show(watching: Watching) -> None:
 
     due_s = LINE_EVERY_S
     for seen_s in _looks(watching):
+        if nobody_reads(sys.stdout):
+            return
         if seen_s >= due_s:
             due_s += LINE_EVERY_S
             print(watch_line(watching.picture()), flush=True)
@@ -144,7 +149,7 @@ def _draw(watching: Watching) -> None:
     drawn = 0
     for _ in _looks(watching):
         width, height = shutil.get_terminal_size()
-        shown = fitted(watch_rows(watching.picture()), width - 1)[: max(1, height - 1)]
+        shown = fitted(watch_rows(watching.picture()), width - 1, max(1, height - 1))
         up = f"\x1b[{drawn}A" if drawn else ""
         sys.stdout.write(up + "".join(f"\r{row}\x1b[K\n" for row in shown) + "\x1b[J")
         sys.stdout.flush()

@@ -157,8 +157,12 @@ class LaunchSeen:
     # Why it was asked to save and end; None as long as it was not.
     ending: str | None
     step_downs: int
+    # Once more with the same settings.
+    retries: int
     # Optimizer steps, with those of earlier attempts.
     steps: int
+    # From a checkpoint of an earlier launch: what had been done by then is not among them.
+    resumed: bool
     # None where the length of the run is not known.
     steps_at_end: int | None
     left_s: float | None

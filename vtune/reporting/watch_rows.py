@@ -43,12 +43,17 @@ def watch_rows(seen: Watched) -> list[str]:
     return [*rows, "", *_processes(seen)]
 
 
-def fitted(rows: list[str], width: int) -> list[str]:
-    """A sentence goes on below itself, in the table the end of a row is cut."""
+def fitted(rows: list[str], width: int, height: int) -> list[str]:
+    """A sentence goes on below itself, in the table the end of a row is cut. In a window that is too small for all of
+    it the command gets one row, and the last row says what is missing."""
     table = rows.index(_TABLE) if _TABLE in rows else len(rows)
-    sentences = [line for row in rows[:table] for line in wrap(row, width, subsequent_indent=_INDENT) or [""]]
+    first, *others = [wrap(row, width, subsequent_indent=_INDENT) or [""] for row in rows[:table]] or [[""]]
+    below = [*(line for lines in others for line in lines), *rows[table:]]
+    lines = [*first, *below] if len(first) + len(below) <= height else [rows[0], *below]
+    if len(lines) > height:
+        lines = [*lines[: height - 1], f"… {len(lines) - height + 1} more rows: in a taller window, or by --once"]
     # A wide character takes two columns.
-    return [set_cell_size(line, min(cell_len(line), width)) for line in [*sentences, *rows[table:]]]
+    return [set_cell_size(line, min(cell_len(line), width)) for line in lines]
 
 
 def watch_line(seen: Watched) -> str:
@@ -77,7 +82,7 @@ def watch_line(seen: Watched) -> str:
 def _launch(launch: LaunchSeen, *, ended: bool) -> Iterator[str]:
     which = f"launch {launch.launch} of study {launch.study}"
     if launch.attempt > 1:
-        which += f", attempt {launch.attempt} after {launch.step_downs} step-down{'s' if launch.step_downs > 1 else ''}"
+        which += f", attempt {launch.attempt}{_after(launch)}"
     whose = "unknown settings" if launch.trial is None else f"the settings of trial {launch.trial}"
     yield f"launch    {which}, with {whose}: {settings_text(launch.settings) or 'nothing turned'}"
     yield f"promise   {_promise(launch)}"
@@ -91,6 +96,13 @@ def _launch(launch: LaunchSeen, *, ended: bool) -> Iterator[str]:
     yield f"guard     none lives{was}. The training goes on, held to its RAM limit by its supervisor;"
     yield f"{_INDENT}nobody ends it for a hang, VRAM or growing memory, and nothing of it goes into the journal"
     yield f"{_INDENT}to let it save and end: kill -TERM {launch.supervisor_pid or 'PID'}"
+
+
+def _after(launch: LaunchSeen) -> str:
+    downs, again = launch.step_downs, launch.retries
+    parts = [f"{downs} step-down{'s' if downs > 1 else ''}"] if downs else []
+    parts += [f"{again} {'retries' if again > 1 else 'retry'}"] if again else []
+    return f" after {' and '.join(parts)}" if parts else ""
 
 
 def _launch_parts(launch: LaunchSeen, *, ended: bool) -> list[str]:
@@ -107,7 +119,8 @@ def _promise(launch: LaunchSeen) -> str:
 
 
 def _done(launch: LaunchSeen) -> str:
-    text = f"step {launch.steps}" + (f" of {launch.steps_at_end}" if launch.steps_at_end is not None else "")
+    of = f" of {launch.steps_at_end}" if launch.steps_at_end is not None else ""
+    text = f"step {launch.steps}{' since it was resumed' if launch.resumed else of}"
     return text + (f", about {seconds(launch.left_s)} left" if launch.left_s is not None else "")
 
 

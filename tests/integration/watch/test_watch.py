@@ -122,6 +122,17 @@ def test_piped_it_says_a_line_each_five_seconds_and_the_end_with_the_error_of_th
     assert "error     ValueError: the mask has another shape" in out
 
 
+def test_it_ends_when_nobody_reads_its_lines_any_more(start: Callable[..., Training]) -> None:
+    training = start("sleep", "fork")
+    training.wait_for_steps()
+    watched = watching(training)
+    assert watched.stdout is not None
+    watched.stdout.readline()
+    watched.stdout.close()
+    assert watched.wait(timeout=3) == 0
+    assert training.process.poll() is None
+
+
 def test_leaving_is_no_interruption_and_leaves_the_training_alone(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()

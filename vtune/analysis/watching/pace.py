@@ -51,6 +51,15 @@ def paces(looks: Sequence[Look]) -> dict[int, Pace]:
     return {pid: _pace(found) for pid, found in seen.items() if pid in now and len(found) > 1}
 
 
+def last_workers(looks: Sequence[Look]) -> list[Pace]:
+    """Those of now; where they start anew with each epoch and none is there at this moment, those that were last."""
+    for end in range(len(looks), 1, -1):
+        found = [pace for pace in paces(looks[:end]).values() if pace.role == "worker"]
+        if found:
+            return found
+    return []
+
+
 def _pace(found: Sequence[tuple[float, ProcessNow]]) -> Pace:
     (begun_s, first), (ended_s, last) = found[0], found[-1]
     seconds = ended_s - begun_s

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from vtune.analysis.watching.pace import Pace, last_looks, paces
+from vtune.analysis.watching.pace import Pace, last_looks, last_workers, paces
 from vtune.domain.watching import Look, Verdict
 
 # Shorter looks see one batch, or none.
@@ -34,7 +34,7 @@ def verdict_of(looks: Sequence[Look], *, gpu_percent: float | None = None, ended
     seen_s = recent[-1].t_s - recent[0].t_s if recent else 0.0
     by_pid = paces(recent)
     trainings = [pace for pace in by_pid.values() if pace.role == "training"]
-    workers = [pace for pace in by_pid.values() if pace.role == "worker"]
+    workers = last_workers(recent)
     if seen_s < LEAST_S or not trainings:
         why = "looking" if not looks or looks[-1].of("training") or seen_s < LEAST_S else "no process of it holds torch"
         return Verdict(kind="unknown", sentence=f"cannot be told yet: {why}", seen_s=seen_s)

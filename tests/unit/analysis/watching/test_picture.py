@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+
+import pytest
 
 from vtune.analysis.watching.picture import Known, picture_of
 from vtune.domain.events import GpuSample
@@ -78,9 +81,19 @@ def test_what_may_not_be_read_is_unknown_and_not_nothing() -> None:
 def test_no_row_is_wider_than_the_terminal_and_no_sentence_is_cut() -> None:
     looks = _looks(12.0)
     rows = watch_rows(picture_of(looks, looks, _known(missing=("a sentence of many words that goes on and on",))))
-    narrow = fitted(rows, 40)
+    narrow = fitted(rows, 40, 100)
     assert max(map(len, narrow)) <= 40
     assert "on and on" in " ".join(" ".join(narrow).split())
+
+
+def test_a_window_that_is_too_small_gives_the_command_one_row_and_says_how_many_are_missing() -> None:
+    looks = _looks(12.0)
+    rows = watch_rows(picture_of(looks, looks, replace(_known(), command="python " + "x" * 100)))
+    whole = fitted(rows, 40, 100)
+    assert len(fitted(rows, 40, len(whole) - 1)) < len(whole)
+    small = fitted(rows, 40, 5)
+    assert len(small) == 5 and small[0] == rows[0][:40]
+    assert re.match(r"… \d+ more rows: in a taller window", small[-1])
 
 
 def test_before_the_first_look_there_is_a_picture_without_numbers() -> None:
@@ -110,8 +123,10 @@ def test_one_worker_is_one_worker() -> None:
 def _launch(**other: object) -> LaunchSeen:
     plain: dict[str, object] = {
         "study": "demo", "launch": 1, "attempt": 1, "trial": 2, "settings": {"workers": 4}, "guard_pid": 70,
-        "guard_lives": True, "supervisor_pid": 71, "ending": None, "step_downs": 0, "steps": 40, "steps_at_end": 100,
-        "left_s": 90.0, "promised_samples_per_s": 20.0, "achieved_samples_per_s": 19.0, "achieved_by": "guard",
+        "guard_lives": True, "supervisor_pid": 71, "ending": None, "step_downs": 0, "retries": 0, "steps": 40,
+        "resumed": False,
+        "steps_at_end": 100, "left_s": 90.0, "promised_samples_per_s": 20.0, "achieved_samples_per_s": 19.0,
+        "achieved_by": "guard",
     }  # fmt: skip
     return LaunchSeen(**{**plain, **other})  # type: ignore[arg-type]
 
@@ -126,6 +141,28 @@ def test_of_a_launch_its_promise_its_steps_and_its_measured_waiting_are_told() -
     assert seen.verdict.wait_measured and seen.verdict.wait_share == 0.8
     assert "72 s at most of the 90 s left" in seen.tuning
     assert "launch 1 of demo · step 40 of 100, about 90 s left · 19 of 20 samples/s" in watch_line(seen)
+    resumed = picture_of(looks, looks, _known(launch=_launch(resumed=True, steps_at_end=None, left_s=None)))
+    assert "done      step 40 since it was resumed" in watch_rows(resumed)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "step_downs", "retries", "told"),
+    [
+        (1, 0, 0, ""),
+        (2, 1, 0, ", attempt 2 after 1 step-down"),
+        (2, 0, 1, ", attempt 2 after 1 retry"),
+        (3, 1, 1, ", attempt 3 after 1 step-down and 1 retry"),
+        (6, 3, 2, ", attempt 6 after 3 step-downs and 2 retries"),
+        # As a state of an older vtune has it.
+        (2, 0, 0, ", attempt 2"),
+    ],
+)
+def test_an_attempt_past_the_first_tells_what_it_came_after(
+    attempt: int, step_downs: int, retries: int, told: str
+) -> None:
+    launch = _launch(attempt=attempt, step_downs=step_downs, retries=retries)
+    rows = watch_rows(picture_of(_looks(12.0), _looks(12.0), _known(launch=launch)))
+    assert any(row.startswith(f"launch    launch 1 of study demo{told}, with the settings") for row in rows)
 
 
 def test_a_launch_without_its_guard_says_what_nobody_does_any_more_and_how_to_end_it() -> None:

@@ -168,3 +168,12 @@ def test_nobody_is_told_to_signal_a_process_that_has_ended() -> None:
     found = verdict_of(looks, ended=True)
     assert found.kind != "still" and "kill" not in found.sentence
     assert found.sentence == "it has ended: process 1 had been stopped by a signal"
+
+
+def test_workers_that_start_anew_with_each_epoch_count_also_between_two_of_them() -> None:
+    looks = _looks(ASLEEP, *WORKS)
+    between = [*looks[:-2], *_looks(ASLEEP)[-2:]]
+    assert verdict_of(between).sentence == verdict_of(looks).sentence
+    # And at the very moment when the next ones have come up.
+    fresh = _looks(ASLEEP, _does(4, "worker"))[-1]
+    assert verdict_of([*between[:-1], fresh]).sentence == verdict_of(looks).sentence
