@@ -17,7 +17,7 @@ demo: $(READY)
 	$(BIN)/vtune probe --config configs/quickstart.yaml
 	$(BIN)/vtune phase --config configs/quickstart.yaml --up-to 2 --steps 30 --no-confirm
 	$(BIN)/vtune report --config configs/quickstart.yaml
-	$(BIN)/vtune launch --config configs/quickstart.yaml --best
+	$(BIN)/vtune launch --config configs/quickstart.yaml --best --rescale-iterations
 
 REHEARSE := $(BIN)/python benchmarks/emulated/vtune_emulated.py
 rehearsal: $(READY)
@@ -31,8 +31,10 @@ APART := -n 2 tests/unit tests/packaging $(WAITING)
 WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
 # Beside these, another training changes nothing that they tell: refusals, endings, counts, memory of an emulated device.
 UNTIMED := $(addprefix tests/integration/,ends growth knobs launch phase pipelines search vram doctor/test_known_training.py \
-	execution/test_data_loaders.py execution/test_lost_supervisor.py \
-	probe/test_disk_and_memory.py probe/test_refusals.py probe/test_refused_places.py watch/test_watch.py) $(WATCHED)
+	execution/test_data_loaders.py execution/test_launch_guard.py execution/test_lost_supervisor.py execution/test_outliving.py \
+	benchmarks/test_pipeline.py benchmarks/test_traps.py benchmarks/test_truth.py \
+	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py probe/test_scripts.py \
+	watch/test_watch.py) $(WATCHED)
 ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))
 # With arguments of one's own, any part may be left without a test.
 OR_NONE := $(if $(ARGS),|| test $$? -eq 5)

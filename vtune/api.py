@@ -19,8 +19,9 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
-from vtune.errors import MachineError, VtuneError
+from vtune.errors import MachineError, UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
+from vtune.execution.launch_running import running_launch
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import sweep_stale
 from vtune.journal import validated
@@ -30,8 +31,7 @@ from vtune.journal.paths import StudyPaths
 from vtune.journal.study import check_machine, open_study
 from vtune.knobs.describe import KnobView, describe_all
 from vtune.knobs.values import ranks_of
-from vtune.launcher.checks import check_nothing_runs, check_room, check_stale
-from vtune.launcher.left_behind import check_overwrites
+from vtune.launcher.checks import check_nobody_measures, check_nothing_runs, check_overwrites, check_room, check_stale
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import Notify, run_launch
 from vtune.phases import PhaseResult, run_phases
@@ -236,7 +236,7 @@ def check_launch(planned: PlannedLaunch, *, force: bool = False) -> LaunchCheck:
     notes: list[str] = []
     try:
         notes += check_nothing_runs(planned)
-        for check in (check_stale, check_room, check_overwrites):
+        for check in (check_nobody_measures, check_stale, check_room, check_overwrites):
             try:
                 notes += check(planned, machine)
             except VtuneError as error:
@@ -347,10 +347,23 @@ def _opened(
     check_platform()
     machine = this_machine(declared_cores=experiment.declared_cores)
     with open_study(results, experiment.study, machine, wait=wait) as study:
+        _check_no_full_run(study.paths)
         sweep_stale(study.paths.trials)
         write_experiment(experiment, study.paths.experiment)
         engine = LocalEngine(INJECT)
         yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
+
+
+def _check_no_full_run(study: StudyPaths) -> None:
+    """Trials beside it would measure neither, and a training that says nowhere in its config where it writes would
+    write over what the run has saved."""
+    running = running_launch(study)
+    if running is not None:
+        raise UsageError(
+            f"launch {running.number} of study {study.root.name} runs as process {running.pid}: a trial beside it would"
+            " be slowed down by it, and slow it down",
+            hint=f"wait for its end, or end it: kill {running.guard_pid or running.pid} lets it save",
+        )
 
 
 def check_platform() -> None:

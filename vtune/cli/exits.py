@@ -13,6 +13,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.errors import StorageError
 from vtune.journal.records import record_to_json
+from vtune.reporting.inert import harmless
 
 DONE, SAID_NO, USAGE, MACHINE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
@@ -41,10 +42,15 @@ def report_error(message: str, hint: str | None, exit_code: int, *, as_json: boo
             as_json = False
             give_up_stdout()
     if not as_json:
-        print(f"error: {message}", file=sys.stderr)
+        print(f"error: {_inert(message)}", file=sys.stderr)
         if hint:
-            print(f"\nhint: {hint}", file=sys.stderr)
+            print(f"\nhint: {_inert(hint)}", file=sys.stderr)
     return exit_code
+
+
+def _inert(text: str) -> str:
+    """An error may quote what a training printed."""
+    return "\n".join(harmless(line, max(1, len(line))) for line in text.split("\n"))
 
 
 def give_up_stdout() -> None:

@@ -50,6 +50,7 @@ def launch_detached(planned: PlannedLaunch, *, as_json: bool, quiet: bool) -> in
             {
                 "study": planned.spec.study,
                 "launch": planned.number,
+                "trial": planned.record.trial,
                 "settings": dict(planned.settings),
                 "status": "running",
                 "promised_samples_per_s": planned.spec.promise.samples_per_s,

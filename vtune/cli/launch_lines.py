@@ -9,6 +9,8 @@ from rich.console import Console
 from vtune.domain.launch import LaunchEvent
 from vtune.domain.numbers import rate, seconds
 from vtune.launcher.run import LaunchProgress
+from vtune.reporting.inert import harmless
+from vtune.reporting.launch_words import WHOLE
 
 FIRST_S, LATER, SELDOM_S = 5.0, 1.3, 600.0
 
@@ -22,7 +24,7 @@ class LaunchLines:
 
     def __call__(self, event: LaunchEvent | LaunchProgress) -> None:
         if isinstance(event, LaunchEvent):
-            self._out.print(f"{_clock(event.at)} {event.text}", markup=False, soft_wrap=True)
+            self._out.print(f"{_clock(event.at)} {harmless(event.text, WHOLE)}", markup=False, soft_wrap=True)
             return
         began_to_stand_still = event.still_s is not None and not self._still
         self._still = event.still_s is not None

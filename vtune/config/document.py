@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from vtune.config.problems import Problem
+from vtune.config.trial_config import SECTION
 
 # Configs are written by people; a volume or a checkpoint named by mistake must not be read into memory.
 LARGEST_BYTES = 16 * 1024 * 1024
@@ -202,6 +203,8 @@ def _mapping(path: Path, data: object, problems: list[Problem]) -> Document | No
 
 def _duplicate_keys(path: Path, root: yaml.Node) -> list[Problem]:
     found: list[Problem] = []
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    vtunes = {id(node) for key, value in pairs if key.value == SECTION for node in _nodes(value)}
     for node in _nodes(root):
         if not isinstance(node, yaml.MappingNode):
             continue
@@ -216,6 +219,7 @@ def _duplicate_keys(path: Path, root: yaml.Node) -> list[Problem]:
                     Problem(
                         where=f"{path}:{mark.line + 1}:{mark.column + 1}",
                         message=f'duplicate key "{key.value}", first in line {first[name].start_mark.line + 1}',
+                        twice=id(node) not in vtunes and not (node is root and key.value == SECTION),
                     )
                 )
             first.setdefault(name, key)

@@ -13,7 +13,7 @@ import yaml
 from vtune.config.edit_json import json_splices
 from vtune.config.edit_problem import CannotEdit, Path, Plain, Splice, dotted
 from vtune.config.edit_toml import toml_splices
-from vtune.config.edit_yaml import links_to, yaml_splices
+from vtune.config.edit_yaml import check_once, links_to, yaml_splices
 from vtune.config.rewrite_toml import rewritten_toml
 from vtune.config.trial_config import dump_yaml, same_values
 from vtune.domain.effects import ConfigValue
@@ -29,6 +29,8 @@ def edited(raw: bytes, suffix: str, changes: Changes) -> bytes:
     config = parsed(text, suffix)
     for path, value in changes.items():
         new = list(value) if isinstance(value, tuple) else value
+        if suffix.lower() not in _SPLICES:
+            check_once(text, path)
         # Said in other words, as 0x10 or yes, it is not said anew.
         if not _has(config, path, new):
             text, config = _with_value(text, suffix.lower(), config, path, new)

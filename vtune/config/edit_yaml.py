@@ -44,6 +44,13 @@ def yaml_splices(text: str, path: Path, value: Plain) -> list[Splice]:
     return list(_splices(text, root, path, value))
 
 
+def check_once(text: str, path: Path) -> None:
+    """Of a key that stands there twice a reader may take either, also where the last one says what is wanted."""
+    node = _tree(text)
+    for depth in range(len(path)):
+        node = _value_of(node, path[: depth + 1]) if node is not None else None
+
+
 def links_to(text: str, path: Path) -> str | None:
     """What else has the value at this path, or something around it, by an anchor; in words."""
     node, anchors = _tree(text), []
@@ -59,7 +66,7 @@ def links_to(text: str, path: Path) -> str | None:
 
 def _splices(text: str, root: _Node, path: Path, value: Plain) -> Iterator[Splice]:
     node = root
-    for depth, key in enumerate(path):
+    for depth in range(len(path)):
         where = dotted(path[:depth])
         if node.kind == "alias":
             raise CannotEdit(f"{where} is *{node.text}: what it holds stands elsewhere, and others have it as well")
@@ -68,18 +75,24 @@ def _splices(text: str, root: _Node, path: Path, value: Plain) -> Iterator[Splic
             return
         if node.kind != "mapping":
             raise CannotEdit(f"{where} holds no keys")
-        found = [inner for name, inner in node.pairs if name.kind == "scalar" and name.text == key]
-        if len(found) > 1:
-            raise CannotEdit(f"the key {dotted(path[: depth + 1])} stands there twice")
-        if not found:
+        inner = _value_of(node, path[: depth + 1])
+        if inner is None:
             if depth < len(path) - 1 and any(name.text == "<<" for name, _ in node.pairs):
                 raise CannotEdit(
                     f"{dotted(path[: depth + 1])} is merged in by <<: a key of its own would hide the rest"
                 )
             yield _beside(text, node, path[depth:], value)
             return
-        node = found[0]
+        node = inner
     yield from _replaced(text, node, path, value)
+
+
+def _value_of(node: _Node, path: Path) -> _Node | None:
+    """Of the last of these keys, in the mapping that it belongs to."""
+    found = [inner for name, inner in node.pairs if name.kind == "scalar" and name.text == path[-1]]
+    if len(found) > 1:
+        raise CannotEdit(f"the key {dotted(path)} stands there twice")
+    return found[0] if found else None
 
 
 def _replaced(text: str, node: _Node, path: Path, value: Plain) -> Iterator[Splice]:

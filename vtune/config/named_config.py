@@ -9,7 +9,7 @@ from typing import Any
 
 from vtune.config.commands import CONFIG
 from vtune.config.document import read_training_config
-from vtune.config.problems import Problem
+from vtune.config.problems import ConfigErrors, Problem
 from vtune.config.trial_config import SECTION
 from vtune.domain.experiment import ConfigWord
 from vtune.knobs.arguments import own_words, plain_name
@@ -45,6 +45,15 @@ def config_named_by(command: Sequence[str], cwd: Path) -> NamedConfig | None:
         return None
     config = {key: value for key, value in document.data.items() if key != SECTION}
     return NamedConfig(path=(cwd / path).absolute(), config=config, word=word)
+
+
+def why_unread(command: Sequence[str], cwd: Path) -> ConfigErrors | None:
+    """Of the config that it names, where that is why there is none."""
+    problems: list[Problem] = []
+    for _, path in list(_flagged(command)) or list(_positional(command)):
+        if path.suffix.lower() in ENDINGS:
+            read_training_config(cwd / path, problems)
+    return ConfigErrors(problems) if problems else None
 
 
 def _flagged(command: Sequence[str]) -> Iterator[tuple[ConfigWord, Path]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -52,6 +52,16 @@ FOLDER_NAMES = frozenset(("dir", "directory", "folder"))
 INPUT_SECTIONS = frozenset(("data", "dataset", "datasets", "preprocess", "preprocessing", "pretrained", "inference"))
 CHECKPOINT_NAMES = frozenset(("checkpoint_dir", "checkpoints_dir", "ckpt_dir", "snapshot_dir"))
 RESUME_NAMES = frozenset(("resume", "auto_resume", "resume_training", "resume_from_checkpoint"))
+# What goes on there is the record of a run and not the run.
+TRACKER_SECTIONS = frozenset(
+    (
+        "wandb", "mlflow", "comet", "comet_ml", "clearml", "neptune", "swanlab", "aim", "tracker", "trackers",
+        "tracking", "logger", "loggers",
+    )
+)  # fmt: skip
+OFF = frozenset(("", "0", "no", "n", "off", "false", "none", "null", "never", "~"))
+# Of a section of its own: `resume: {enabled: false, path: …}`.
+SWITCHES = ("enabled", "enable", "active", "auto")
 
 
 class Redirection(NamedTuple):
@@ -99,12 +109,30 @@ def output_folders(workload: Workload) -> tuple[Path, ...]:
 
 def resumes_by_itself(workload: Workload) -> bool:
     """Its own config or command says that it goes on from what it finds."""
+    return resumes_by(workload) is not None
+
+
+def resumes_by(workload: Workload) -> tuple[str, Any] | None:
+    """The key or flag that says so, and its value."""
     config = workload.config or {}
-    sections: Sequence[Mapping[Any, Any]] = [config, *(part for part in config.values() if isinstance(part, Mapping))]
-    if any(part.get(name) for part in sections for name in RESUME_NAMES):
-        return True
-    flags = (word.lstrip("-").replace("-", "_").partition("=")[0] for word in workload.command if word.startswith("-"))
-    return not RESUME_NAMES.isdisjoint(flags)
+    sections = {f"{key}.": part for key, part in config.items() if str(key).lower() not in TRACKER_SECTIONS}
+    for above, part in {"": config, **sections}.items():
+        for name in sorted(RESUME_NAMES & part.keys()) if isinstance(part, Mapping) else ():
+            if _is_on(part[name]):
+                return f"{above}{name}", part[name]
+    for word, after in zip(workload.command, (*workload.command[1:], "--"), strict=True):
+        flag, equals, value = word.partition("=")
+        if word.startswith("-") and flag.lstrip("-").replace("-", "_") in RESUME_NAMES:
+            said: Any = value if equals else after if not after.startswith("-") else True
+            if _is_on(said):
+                return flag, said
+    return None
+
+
+def _is_on(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_on(value[name]) for name in SWITCHES if name in value) and any(map(_is_on, value.values()))
+    return value.strip().lower() not in OFF if isinstance(value, str) else bool(value)
 
 
 def tracker_env(folder: Path) -> Mapping[str, str]:

@@ -17,6 +17,8 @@ class Problem:
     where: str | None = None
     message: str
     hint: str | None = None
+    # A key of the training's YAML that stands there twice: mostly the last one counts, but a reader may take either.
+    twice: bool = False
 
     @property
     def line(self) -> str:

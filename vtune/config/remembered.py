@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vtune.config.commands import study_name
@@ -12,6 +12,7 @@ from vtune.config.load import load_experiment
 from vtune.config.models import SECTION, read_section
 from vtune.config.problems import ConfigErrors, Problem
 from vtune.domain.experiment import Experiment, Limits, Price
+from vtune.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +22,20 @@ class Remembered:
     price: Price | None = None
     # None where the training's own config or program is not here.
     experiment: Experiment | None = None
+    # And then why.
+    unread: UsageError | None = None
 
 
 def remember(path: str | Path) -> Remembered:
     """Raises only where the file itself says nothing that can be understood."""
     try:
-        whole = load_experiment(path)
+        whole = load_experiment(path, last_of_two=True)
         return Remembered(study=whole.study, limits=whole.limits, price=whole.price, experiment=whole)
-    except ConfigErrors:
+    except ConfigErrors as error:
         found = _section_alone(path)
         if found is None:
             raise
-        return found
+        return replace(found, unread=error)
 
 
 def _section_alone(path: str | Path) -> Remembered | None:

@@ -30,12 +30,34 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """Of the whole run, in optimizer steps."""
+
+    steps: int
+    # Exit code 0 after fewer is not its planned end: last batches may be left out, a scaler may skip some.
+    least: int
+    # What launches that this one goes on from may have done of them; None where nobody knows.
+    most_before: int | None = 0
+
+    def falls_short(self, most: int) -> bool:
+        """Of what this launch has done at most."""
+        return most > 0 and self.most_before is not None and self.most_before + most < self.least
+
+    def words(self, steps: int, most: int) -> str:
+        or_more = " or more" if most > steps else ""
+        before = f", with {self.most_before} at most before it," if self.most_before else ""
+        return f"{steps}{or_more}{before} of {self.steps} steps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """Stored as launch.json: everything that is needed to understand the run, and to repeat it without vtune."""
 
     launch: int
     study: str
     promise: Promise
+    # None where it is not known.
+    length: Length | None = None
     settings: Mapping[str, Scalar]
     command: tuple[str, ...]
     cwd: str
@@ -97,6 +119,9 @@ class Achieved:
     vram_peak_bytes: int | None = None
     # Somebody removed the files that it counts in: then `steps` tells nothing.
     counters_gone: bool = False
+    # It went on from a checkpoint, and nobody saw just how many were done at that: `steps` are the least, and the rate
+    # of the whole with them.
+    or_more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

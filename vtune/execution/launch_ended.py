@@ -12,7 +12,7 @@ from vtune.analysis.guard.trouble import LEAST_FREE, disk_is_full, trouble_of
 from vtune.analysis.memory_ended import least_available
 from vtune.analysis.root_cause import failures_of, root_of, worker_slots
 from vtune.domain.experiment import Window
-from vtune.domain.launch import Trouble
+from vtune.domain.launch import Length, Trouble
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import bytes_
 from vtune.domain.trial import TrialStatus
@@ -32,10 +32,6 @@ class Ended:
     last_words: str = ""
     # It left with exit code 0 far from its planned end.
     early: bool = False
-
-
-# Of a plan: a dataset that is a little smaller than the trial's, steps that a scaler left out.
-NEARLY_ALL = 0.9
 
 
 def ended(
@@ -81,7 +77,8 @@ def _ended(
         shm_bytes=machine.shm_bytes,
     )
     status, detail = status_of(outcome, window, seen)
-    fullest = min(((free, place) for place, free in _by_disk((*output, cwd))), default=None)
+    # Its own words go to the attempt's folder.
+    fullest = min(((free, place) for place, free in _by_disk((*output, cwd, folder.root))), default=None)
     root = root_of(outcome, words, seen.failures, seen.workers)
     told = root.error if root.pid is not None or root.who is not None else ""
     full = disk_is_full(words, None if fullest is None else fullest[0], told)
@@ -90,17 +87,13 @@ def _ended(
     return Ended(status=status, detail=detail, trouble=trouble_of(status, words), last_words=words)
 
 
-def against_plan(how: Ended, steps: int, planned: int | None, *, epochs: int | None = None, most: int = 0) -> Ended:
+def against_plan(how: Ended, steps: int, length: Length | None, *, most: int = 0) -> Ended:
     """Exit code 0 is also that of a training that somebody's SIGTERM ended, or its own patience. `most`: what it may
     have done, where `steps` is only what it has done at least."""
-    if how.status is not TrialStatus.COMPLETED or planned is None or not steps:
+    most = max(steps, most)
+    if how.status is not TrialStatus.COMPLETED or length is None or not length.falls_short(most):
         return how
-    # The last batch of each epoch may be left out.
-    enough = min(NEARLY_ALL * planned, planned - (epochs or 0))
-    if max(steps, most) >= enough:
-        return how
-    or_more = " or more" if most > steps else ""
-    why = f"it ended by itself, with exit code 0, after {steps}{or_more} of {planned} steps"
+    why = f"it ended by itself, with exit code 0, after {length.words(steps, most)}"
     return replace(how, detail=f"{why}: a signal from elsewhere, or its own decision", early=True)
 
 

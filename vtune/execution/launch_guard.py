@@ -16,7 +16,7 @@ from vtune.domain.events import TelemetrySample
 from vtune.domain.launch import Achieved, Promise, Trouble
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.record import Measurement
-from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
+from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec, TrialStatus
 from vtune.execution.engines.local import LocalEngine, LocalTrial
 from vtune.execution.evidence import KernelWitness
 from vtune.execution.evidence_stacks import take_stacks
@@ -167,7 +167,7 @@ class _Guard:
         self.killed: str | None = None
         self._folder, self._guarded, self._trial, self._watch, self._memory = folder, guarded, trial, watch, memory
         self._tell, self._show, self._started_s = tell, show, started_s
-        self._ending: str | None = None
+        self._ending: EndedBy | None = None
         self._interrupts = 0
         self._overdue_s = self._grace_over_s = float("inf")
         self._stopped = Stopped()
@@ -183,7 +183,7 @@ class _Guard:
             now = time.monotonic()
             if now > self._overdue_s:
                 # The supervisor itself is stopped or stuck.
-                self._trial.close("interrupt" if self._interrupts else "hang")
+                self._trial.close("interrupt" if self._interrupts else self._ending or "hang")
                 continue
             if self._watch.look(now):
                 if self._ending is None:
@@ -272,9 +272,9 @@ class _Guard:
             self._tell("verdict", f"{self.verdict.why}: asked to save and end")
             self._end("hang" if self.verdict.status is TrialStatus.HUNG else "limit")
 
-    def _end(self, why: str) -> None:
+    def _end(self, why: EndedBy) -> None:
         self._ending = why
-        self._trial.ask(why, self._guarded.grace_s)  # type: ignore[arg-type]
+        self._trial.ask(why, self._guarded.grace_s)
         self._grace_over_s = time.monotonic() + self._guarded.grace_s
         self._overdue_s = self._grace_over_s + SUPERVISOR_PATIENCE_S
 
@@ -311,7 +311,8 @@ class _Guard:
         progress = self._watch.progress
         if progress.last_sign_s is None:
             return f"no batch within {seconds(now - self._started_s)} of its start"
-        return f"no step, batch or checkpoint for {seconds(now - progress.last_sign_s)} after step {progress.steps}"
+        quiet_s = now - progress.last_sign_s
+        return f"no step, batch or checkpoint for {seconds(quiet_s)} after step {progress.steps} or later"
 
     def _look_at_pace(self, now: float) -> None:
         pace = self._watch.pace

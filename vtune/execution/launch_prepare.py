@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
@@ -14,7 +15,8 @@ from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Effect, Scalar, SetConfigKey
 from vtune.domain.experiment import Experiment, Workload
 from vtune.domain.trial import TrialSpec
-from vtune.journal.paths import StudyPaths
+from vtune.files import write_atomically
+from vtune.journal.paths import LaunchPaths, StudyPaths
 from vtune.knobs.plan import changes_of, effects_of, fill_placeholders, limits_of, trial_config_path, turned_command
 
 Keys = Mapping[tuple[str, ...], ConfigValue]
@@ -66,8 +68,35 @@ def write_config(experiment: Experiment, attempt: PlannedAttempt) -> None:
 def locks_of(workload: Workload, study: StudyPaths) -> list[Path]:
     """One training a study, and one a folder that it writes to, whichever study, config or results folder names it."""
     folders = _where_all_meet() or study.root.parent.absolute() / ".run-folders"
-    names = (hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest() for folder in _outer(workload))
-    return [study.launches_lock.absolute(), *(folders / f"{name[:16]}.lock" for name in names)]
+    return [study.launches_lock.absolute(), *(folders / f"{name}.lock" for name in _names(workload))]
+
+
+def note_launch(workload: Workload, launch: LaunchPaths) -> None:
+    """Beside the locks: whose run writes to these folders last. Other results folders know nothing of it."""
+    for note in _notes(workload):
+        with contextlib.suppress(OSError):
+            write_atomically(note, f"{launch.root.absolute()}\n")
+
+
+def last_launches(workload: Workload) -> list[LaunchPaths]:
+    """In whichever results folder, as far as they are still there."""
+    found = []
+    for note in _notes(workload):
+        with contextlib.suppress(OSError, UnicodeError):
+            found.append(LaunchPaths(Path(note.read_text(encoding="utf-8").rstrip("\n"))))
+    return [one for one in found if one.launch.is_file()]
+
+
+def _notes(workload: Workload) -> list[Path]:
+    folders = _where_all_meet()
+    return [] if folders is None else [folders / f"{name}.launch" for name in _names(workload)]
+
+
+def _names(workload: Workload) -> list[str]:
+    """Of the folders that it writes to."""
+    return [
+        hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest()[:16] for folder in _outer(workload)
+    ]
 
 
 def _where_all_meet() -> Path | None:

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vtune.domain.launch import LaunchEvent, LaunchStatus
+from vtune.analysis.ending import Seen, status_of
+from vtune.analysis.guard.progress import progress_of
+from vtune.domain.experiment import Window
+from vtune.domain.launch import LaunchEvent, LaunchStatus, Length
+from vtune.domain.trial import TrialOutcome
 from vtune.execution.process_tree import boot_id, process_of
 from vtune.execution.sweep import supervisor_lives
+from vtune.journal.counts import read_counts
 from vtune.journal.launch_files import append_event, read_json, write_state
 from vtune.journal.paths import LaunchPaths, StudyPaths
 from vtune.journal.trial_files import read_outcome
@@ -45,6 +50,8 @@ class LeftLaunch:
     number: int
     status: LaunchStatus
     how: str
+    # At least, where its counters tell.
+    steps: int | None = None
 
 
 def left_unguarded(study: StudyPaths) -> list[LeftLaunch]:
@@ -61,12 +68,33 @@ def _left(study: StudyPaths, number: int) -> LeftLaunch:
     if outcome is None:
         how = "was killed together with its supervisor: nobody saw its end"
         return LeftLaunch(number=number, status="failed", how=how)
-    end = f"signal {outcome.signal}" if outcome.signal is not None else f"exit code {outcome.exit_code}"
+    steps, most = _steps_of(launch)
+    length = Length(**told) if isinstance(told := read_json(launch.launch).get("length"), Mapping) else None
+    by = f"signal {outcome.signal}" if outcome.signal is not None else f"exit code {outcome.exit_code}"
+    end = f"it ended with {by}"
+    status: LaunchStatus = "completed" if outcome.exit_code == 0 else "failed"
+    if outcome.ended_by == "limit":
+        status, end = "stopped", _limit_words(outcome, steps)
+    elif status == "completed" and length is not None and length.falls_short(most):
+        status, end = "stopped", f"{end}, after {length.words(steps, most)}"
     return LeftLaunch(
         number=number,
-        status="completed" if outcome.exit_code == 0 else "failed",
-        how=f"went on after its guard was killed, and ended with {end}",
+        status=status,
+        how=f"went on after its guard was killed: {end}",
+        steps=steps or None,
     )
+
+
+def _limit_words(outcome: TrialOutcome, steps: int) -> str:
+    seen = Seen(pythons=1, hello=True, steps=steps, measured=steps, backwards=0, batches=0, last_words="")
+    return status_of(outcome, Window(), seen)[1] or "over a limit"
+
+
+def _steps_of(launch: LaunchPaths) -> tuple[int, int]:
+    """What it has done at least, and at most."""
+    done = [progress_of(read_counts(launch.attempt(one)), 0.0).steps for one in launch.attempt_numbers()]
+    before = read_json(launch.state).get("steps_before") or 0
+    return before + (done[-1] if done else 0), sum(done)
 
 
 def settle(study: StudyPaths) -> None:
@@ -74,7 +102,8 @@ def settle(study: StudyPaths) -> None:
     for left in left_unguarded(study):
         launch = study.launch(left.number)
         append_event(launch, LaunchEvent(at=time.time(), kind="ended", text=f"{left.status}: it {left.how}"))
-        write_state(launch, {**read_json(launch.state), "status": left.status})
+        state = read_json(launch.state)
+        write_state(launch, {**state, "status": left.status, "steps": left.steps or state.get("steps")})
 
 
 def living_guard(launch: LaunchPaths) -> int | None:

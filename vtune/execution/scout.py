@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vtune.analysis.roles import find_roles, settings_in_common
+from vtune.domain.effects import SetDataLoaderOption
 from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TrialStarted, TuningEvent
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.trial import Watch
+from vtune.journal.code import changed_code
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -24,6 +27,7 @@ from vtune.journal.step_log import StepLog
 
 # Enough windows between steps for co-occurrence to tell the training's loader from a validation that runs first.
 SCOUT_STEPS = 5
+TURNED = SetDataLoaderOption.__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,19 @@ def known_loader(experiment: Experiment, study: StudyPaths) -> TrainLoader | Non
         return TrainLoader(key=answer["train_loader"], where=answer["where"], settings=dict(answer["settings"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def loader_of(record: TrialRecord, study: StudyPaths) -> TrainLoader | None:
+    """The one that a trial turned: as long as the code is what it ran, whatever was written into the config since, as
+    by `vtune apply`."""
+    if changed_code(record, {}):
+        return None
+    try:
+        told = json.loads(study.trial(record.trial).spec.read_text(encoding="utf-8"))
+        [key] = {str(effect["loader"]) for effect in told["effects"] if effect["kind"] == TURNED}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return TrainLoader(key=key, where="", settings={})
 
 
 def forget_loader(study: StudyPaths) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
 
 # The counters are written once a second, the state every three.
 LOOK_S = 1.0
+# Five of the state's: a guard that has not written for so long stands still itself.
+FRESH_S = 15.0
 _KEPT = 30
 # What the supervisor tells a trial or a launch: its folder, below the study's.
 TRIAL = "VTUNE_TRIAL="
@@ -93,6 +96,10 @@ class WatchedLaunch:
         own, by_guard = self._pace.whole.rate, told.get("samples_per_s") if guard is not None else None
         achieved: float | None = by_guard or (own * batch if own and batch else None)
         steps = int(told.get("steps_before") or 0) + self._progress.steps
+        left_s = max(0, at_end - steps) * batch / achieved if at_end is not None and batch and achieved else None
+        if guard is not None and "left_s" in told and _is_fresh(told):
+            # It knows the pauses of the whole attempt, which a steady rate leaves out.
+            left_s = told["left_s"]
         return LaunchSeen(
             study=self._study.root.name,
             launch=int(self._launch.root.name),
@@ -104,9 +111,11 @@ class WatchedLaunch:
             supervisor_pid=self._supervisor_pid,
             ending=told.get("ending"),
             step_downs=int(state.get("step_downs") or 0),
+            retries=int(state.get("retries") or 0),
             steps=steps,
+            resumed=bool(state.get("resumed")),
             steps_at_end=at_end,
-            left_s=max(0, at_end - steps) * batch / achieved if at_end is not None and batch and achieved else None,
+            left_s=left_s,
             promised_samples_per_s=(promise.get("samples_per_s") if self._trial is None else self._trial.samples_per_s),
             achieved_samples_per_s=achieved,
             achieved_by="guard" if by_guard else "looks" if achieved else None,
@@ -119,6 +128,10 @@ class WatchedLaunch:
             return None
         wanted = self._spec.get("trial")
         return next((one.measurement for one in records if one.trial == wanted), None)
+
+
+def _is_fresh(state: Mapping[str, Any]) -> bool:
+    return abs(time.time() - float(state.get("at") or 0.0)) < FRESH_S
 
 
 def _mapping(item: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.launch import LaunchEvent, LaunchSpec
-from vtune.journal.files import complete_lines, dump_json, to_json
+from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import LaunchPaths
 
 SCHEMA = 1
@@ -30,13 +30,6 @@ def append_event(launch: LaunchPaths, event: LaunchEvent) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def read_events(launch: LaunchPaths) -> list[dict[str, Any]]:
-    try:
-        return complete_lines(launch.events.read_bytes())
-    except OSError:
-        return []
 
 
 def write_state(launch: LaunchPaths, state: Mapping[str, Any]) -> None:

@@ -66,14 +66,34 @@ def _take(lock: int, paths: StudyPaths, *, wait: bool) -> None:
             break
         except BlockingIOError:
             if not wait:
-                owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
                 raise UsageError(
-                    f"study {paths.root.name} is in use by vtune with pid {owner}",
+                    f"study {paths.root.name} is in use by vtune with pid {_owner(lock)}",
                     hint="wait for it with --wait, or choose another study with --study NAME",
                 ) from None
             time.sleep(0.5)
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def used_by(paths: StudyPaths) -> str | None:
+    """The process that has the study open for writing, as it has said."""
+    import fcntl
+
+    try:
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _owner(lock)
+    finally:
+        os.close(lock)
+    return None
+
+
+def _owner(lock: int) -> str:
+    return os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
 
 
 def check_machine(paths: StudyPaths, machine: Machine) -> bool:

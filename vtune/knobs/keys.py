@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from vtune.domain.effects import Scalar
@@ -28,17 +28,20 @@ def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
     for binding in experiment.knobs:
         if binding.name == knob.name and binding.key is not None:
             return _bound_key(knob, binding.key, config)
-    if config is None:
-        return None
+    return None if config is None else key_named_as(knob, config, lambda value: _fits(knob, value))
+
+
+def key_named_as(knob: Knob, config: Mapping[str, Any], is_it: Callable[[object], bool]) -> KeyPath | None:
+    """By its name, where its value is such a one."""
     for dotted in knob.config_keys:
         path = path_of(config, dotted)
-        if path is not None and _fits(knob, value_at(config, path)):
+        if path is not None and is_it(value_at(config, path)):
             return path
     names = {dotted.rpartition(".")[2] for dotted in knob.config_keys} - knob.common_words
     deeper = [
         path
         for path, value in leaves(config)
-        if path[-1] in names and _fits(knob, value) and not any(map(of_another_loader, path[:-1]))
+        if path[-1] in names and is_it(value) and not any(map(of_another_loader, path[:-1]))
     ]
     return deeper[0] if len(deeper) == 1 else None
 

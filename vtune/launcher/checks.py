@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vtune.analysis.guard.room import Free, lacking
+from vtune.config.output import resumes_by
 from vtune.config.planned_run import says_only_how_long
 from vtune.config.program import resolve_program
 from vtune.domain.machine import Machine
@@ -19,7 +20,9 @@ from vtune.journal.code import changed_code
 from vtune.journal.journal import Journal
 from vtune.journal.machine import differences, read_machine
 from vtune.journal.step_log import StepLog
-from vtune.launcher.plan import PlannedLaunch
+from vtune.journal.study import used_by
+from vtune.launcher.left_behind import Left, left_behind
+from vtune.launcher.plan import PlannedLaunch, say_how_it_resumes
 from vtune.strategies.left_out import changed_values
 from vtune.strategies.race_plan import turned
 from vtune.strategies.relaunch import changed_since
@@ -39,6 +42,10 @@ class Stale(UsageError):
 
 class NoRoom(MachineError):
     """The machine cannot carry it now."""
+
+
+class Overwrites(UsageError):
+    """It would begin again where there is something to go on from."""
 
 
 def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
@@ -68,6 +75,17 @@ def check_stale(planned: PlannedLaunch, machine: Machine) -> list[str]:
     return []
 
 
+def check_nobody_measures(planned: PlannedLaunch, machine: Machine) -> list[str]:
+    """Beside trials of the same training neither would run as it does alone, and both may write to one folder."""
+    owner = used_by(planned.study)
+    if owner is not None:
+        raise UsageError(
+            f"trials of study {planned.spec.study} are measured at this moment, by vtune with pid {owner}",
+            hint="wait for their end; --force launches all the same",
+        )
+    return []
+
+
 def check_room(planned: PlannedLaunch, machine: Machine) -> list[str]:
     measured, planned_run = planned.record.measurement, planned.experiment.planned_run
     shm = shared_memory()
@@ -91,6 +109,35 @@ def check_room(planned: PlannedLaunch, machine: Machine) -> list[str]:
             f"there is no room for it now: {'; '.join(found)}", hint="make room, or launch it all the same with --force"
         )
     return []
+
+
+def check_overwrites(planned: PlannedLaunch, machine: Machine) -> list[str]:
+    """Refused where days may be lost; what has completed is run again on purpose, and told."""
+    if planned.resume:
+        return []
+    experiment = planned.experiment
+    left = left_behind(planned.study, planned.spec.output, experiment.workload)
+    if left is None:
+        return []
+    by = resumes_by(experiment.workload)
+    if by is not None and _finds_it(by[1], left, Path(planned.spec.cwd)):
+        return [f"{left.name} {left.status} and left {left.words}: {by[0]} of the training's own goes on from there"]
+    if left.status == "completed":
+        return [f"{left.name} completed and left {left.words}: this one begins again over it"]
+    known = bool(experiment.resume)
+    go_on = "--resume goes on from it" if known else f"to go on from it, {say_how_it_resumes(experiment)}"
+    raise Overwrites(
+        f"{left.name} {left.status} after {left.steps} steps and left {left.words}",
+        hint=f"{go_on}; --force begins again and overwrites it",
+    )
+
+
+def _finds_it(said: object, left: Left, cwd: Path) -> bool:
+    """A file or a folder that it resumes from may be one that others wrote."""
+    if not isinstance(said, str) or not left.places or not (os.sep in said or Path(said).suffix):
+        return True
+    named = (cwd / said).resolve()
+    return any(named.is_relative_to(place.resolve()) for place in left.places)
 
 
 def _changed(planned: PlannedLaunch, machine: Machine) -> Iterator[str]:

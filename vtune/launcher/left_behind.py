@@ -1,90 +1,107 @@
-"""What earlier launches of a study have saved: to go on from, or to be overwritten by one that begins again."""
+"""What earlier launches have saved: to go on from, or to be overwritten by one that begins again."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.analysis.guard.progress import Progress, progress_of
-from vtune.config.output import resumes_by_itself
-from vtune.domain.machine import Machine
-from vtune.errors import UsageError
+from vtune.domain.experiment import Workload
+from vtune.execution.launch_prepare import last_launches
 from vtune.execution.launch_running import left_unguarded
 from vtune.journal.counts import read_counts
 from vtune.journal.launch_files import read_json
-from vtune.journal.paths import LaunchPaths, StudyPaths
+from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
 from vtune.journal.step_log import StepLog
-from vtune.launcher.plan import PlannedLaunch
+from vtune.journal.trial_files import read_outcome
 from vtune.reporting.commands import near
 
-# Of writers that do not go through torch.save, or do it in a thread of their own.
-CHECKPOINT_SUFFIXES = frozenset((".pt", ".pth", ".ckpt", ".safetensors", ".distcp", ".tar"))
+# All else may be a checkpoint, whoever wrote it; so may these, where the training was seen to save one by that name.
+NO_CHECKPOINTS = frozenset(
+    (
+        ".log", ".txt", ".out", ".err", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".toml", ".ini",
+        ".cfg", ".md", ".html", ".xml", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".tif", ".tiff", ".mp4", ".py",
+        ".ipynb", ".sh", ".lock", ".tmp", ".wandb", ".db", ".sqlite", ".parquet", ".prof", ".trace", ".diff", ".patch",
+    )
+)  # fmt: skip
+EVENTS = "events.out.tfevents"
 # An output folder may hold a data set's worth of pictures.
 MOST_FILES = 20_000
-
-
-class Overwrites(UsageError):
-    """It would begin again where there is something to go on from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     launch: int
     status: str
+    # At least.
     steps: int
+    # With those of launches that it went on from; None where nobody knows.
+    most: int | None
     # Where its checkpoints are, as far as that is known.
     places: tuple[Path, ...]
+    # Its counters saw it save; else it is a file that may be one.
+    is_sure: bool
+    # The folder of the launch, where it is another study's.
+    elsewhere: Path | None = None
 
     @property
-    def where(self) -> str:
-        return f" in {', '.join(near(place) for place in self.places)}" if self.places else ""
+    def words(self) -> str:
+        """What it left, and where."""
+        where = f" in {', '.join(near(place) for place in self.places)}" if self.places else ""
+        what = "a checkpoint" if self.is_sure else "what may be a checkpoint"
+        return f"{what}{where}"
+
+    @property
+    def name(self) -> str:
+        return f"launch {self.launch}" if self.elsewhere is None else f"the launch {near(self.elsewhere)}"
 
 
-def check_overwrites(planned: PlannedLaunch, machine: Machine) -> list[str]:
-    """Refused where days may be lost; what has completed is run again on purpose, and told."""
-    if planned.resume or resumes_by_itself(planned.experiment.workload):
-        return []
-    left = left_behind(planned.study, planned.spec.output)
-    if left is None:
-        return []
-    if left.status == "completed":
-        return [f"launch {left.launch} completed and left a checkpoint{left.where}: this one begins again over it"]
-    known = bool(planned.experiment.resume)
-    go_on = (
-        "--resume goes on from it"
-        if known
-        else 'to go on from it, say the words behind the command that do so, vtune.resume: "--resume" in the config, '
-        "and launch with --resume"
-    )
-    raise Overwrites(
-        f"launch {left.launch} {left.status} after {left.steps} steps and left a checkpoint{left.where}",
-        hint=f"{go_on}; --force begins again and overwrites it",
-    )
-
-
-def left_behind(study: StudyPaths, output: Sequence[str]) -> Left | None:
+def left_behind(study: StudyPaths, output: Sequence[str], workload: Workload | None = None) -> Left | None:
     """By the newest launch that has saved something which is still there, and writes where `output` says, as far as
-    that is known."""
-    unguarded = {left.number: left.status for left in left_unguarded(study)}
-    for number in reversed(study.launch_numbers()):
-        launch = study.launch(number)
-        then = read_json(launch.launch).get("output") or ()
-        if then and output and not _overlap(then, output):
-            continue
-        places = _checkpoints(launch, [Path(one) for one in then])
-        if places is None:
-            continue
-        state = read_json(launch.state)
-        steps = max((_progress(launch, attempt).steps for attempt in launch.attempt_numbers()[-1:]), default=0)
-        return Left(
-            launch=number,
-            status=unguarded.get(number) or str(state.get("status") or "failed"),
-            steps=max(steps, state.get("steps") or 0),
-            places=places,
-        )
+    that is known. Of a workload also by another study's, whichever results folder it is kept in."""
+    found = [(study, number) for number in study.launch_numbers()]
+    others = last_launches(workload) if workload is not None else []
+    found += [(StudyPaths(one.root.parent.parent), int(one.root.name)) for one in others if one.root.name.isdecimal()]
+    own = study.root.absolute()
+    for of, number in sorted(found, key=lambda one: (_begun(one[0].launch(one[1])), one[1]), reverse=True):
+        launch = of.launch(number)
+        left = _left_by(of, number, output)
+        if left is not None:
+            known = of.root.absolute() == own
+            return left if known else replace(left, elsewhere=launch.root)
     return None
+
+
+def _left_by(study: StudyPaths, number: int, output: Sequence[str]) -> Left | None:
+    launch = study.launch(number)
+    spec = read_json(launch.launch)
+    then = spec.get("output") or ()
+    if then and output and not _overlap(then, output):
+        return None
+    places = _checkpoints(launch, [Path(one) for one in then])
+    if places is None:
+        return None
+    unguarded = next((left for left in left_unguarded(study) if left.number == number), None)
+    state = read_json(launch.state)
+    done = [_progress(launch.attempt(one)).steps for one in launch.attempt_numbers()]
+    before = (spec.get("length") or {}).get("most_before", 0)
+    return Left(
+        launch=number,
+        status=unguarded.status if unguarded is not None else str(state.get("status") or "failed"),
+        steps=max(*done[-1:], 0, state.get("steps") or 0),
+        most=None if before is None else before + sum(done),
+        places=places,
+        is_sure=_has_counted_saves(launch),
+    )
+
+
+def _begun(launch: LaunchPaths) -> float:
+    try:
+        return launch.launch.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def has_saved(launch: LaunchPaths, output: Sequence[str]) -> bool:
@@ -93,31 +110,48 @@ def has_saved(launch: LaunchPaths, output: Sequence[str]) -> bool:
 
 def _checkpoints(launch: LaunchPaths, output: Sequence[Path]) -> tuple[Path, ...] | None:
     """The folders that they are in; None where there are none, or none is left; empty where nobody knows."""
-    try:
-        since_s = launch.launch.stat().st_mtime
-    except OSError:
+    attempts = [launch.attempt(number) for number in launch.attempt_numbers()]
+    if not launch.launch.exists() or not any(map(_has_run, attempts)):
         return None
-    attempts = launch.attempt_numbers()
-    if any(_progress(launch, attempt).saves for attempt in attempts):
-        known = tuple(dict.fromkeys(place for attempt in attempts for place in _saved_in(launch, attempt))) or output
-        still = tuple(place for place in known if any(_newer(place, since_s)))
-        return still if still or not known else None
-    return tuple(
-        place for place in output if any(path.suffix in CHECKPOINT_SUFFIXES for path in _newer(place, since_s))
-    ) or None  # fmt: skip
+    if not _has_counted_saves(launch):
+        return _with_checkpoints(output, launch) or None
+    saved = [path for attempt in attempts for path in _saved_as(attempt)]
+    # The folders, since many write a file beside the last one and rename it.
+    known = tuple(dict.fromkeys(path.parent for path in saved)) or output
+    still = _with_checkpoints(known, launch, none=NO_CHECKPOINTS - {path.suffix.lower() for path in saved})
+    return still if still or not known else None
 
 
-def _progress(launch: LaunchPaths, attempt: int) -> Progress:
-    return progress_of(read_counts(launch.attempt(attempt)), 0.0)
+def _with_checkpoints(
+    places: Iterable[Path], launch: LaunchPaths, *, none: frozenset[str] = NO_CHECKPOINTS
+) -> tuple[Path, ...]:
+    def may_be_one(path: Path) -> bool:
+        return path.suffix.lower() not in none and EVENTS not in path.name
+
+    since_s = _begun(launch)
+    return tuple(place for place in places if any(map(may_be_one, _newer(place, since_s))))
 
 
-def _saved_in(launch: LaunchPaths, attempt: int) -> Iterable[Path]:
-    """The folder, since many write a file beside the last one and rename it."""
-    log = StepLog(launch.attempt(attempt))
+def _has_run(attempt: TrialPaths) -> bool:
+    """One that was refused at its very start has written nothing: what lies there is somebody else's."""
+    outcome = read_outcome(attempt)
+    return outcome is None or outcome.start_error is None
+
+
+def _has_counted_saves(launch: LaunchPaths) -> bool:
+    return any(_progress(launch.attempt(number)).saves for number in launch.attempt_numbers())
+
+
+def _progress(attempt: TrialPaths) -> Progress:
+    return progress_of(read_counts(attempt), 0.0)
+
+
+def _saved_as(attempt: TrialPaths) -> Iterable[Path]:
+    log = StepLog(attempt)
     log.refresh()
     for fact in log.facts_named("saved"):
         if isinstance(path := fact.data.get("path"), str):
-            yield Path(path).parent
+            yield Path(path)
 
 
 def _newer(place: Path, since_s: float) -> Iterable[Path]:

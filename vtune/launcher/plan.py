@@ -9,19 +9,21 @@ from vtune.analysis.comparable import full_run
 from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment, PlannedRun
-from vtune.domain.launch import LaunchSpec, Promise
+from vtune.domain.launch import LaunchSpec, Length, Promise
+from vtune.domain.numbers import rate
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt
-from vtune.execution.scout import known_loader
+from vtune.execution.scout import known_loader, loader_of
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.keys import path_of
 from vtune.knobs.plan import batch_factor, changes_of, needs_scout
+from vtune.launcher.left_behind import left_behind
 from vtune.reporting.adopt import another_training
 from vtune.reporting.application import config_edit
 from vtune.reporting.by_way import by_way
-from vtune.reporting.commands import is_setting, near
+from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.loader_lines import python_lines
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
@@ -29,6 +31,7 @@ from vtune.strategies.race_plan import turned
 
 # A last batch that is left out makes no other run.
 SAME = 0.01
+NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +80,14 @@ def plan_launch(
         option = "--resume" if resume else "--step-down"
         raise UsageError(
             f"{option}: how the training goes on from its last checkpoint is not known",
-            hint='say the words behind its command: vtune.resume: "--resume" in the config',
+            hint=say_how_it_resumes(experiment),
         )
-    loader = known_loader(experiment, study)
+    loader = known_loader(experiment, study) or loader_of(record, study)
     if needs_scout(settings, experiment) and loader is None:
         raise UsageError(
             f"trial {record.trial} turned {', '.join(settings)} in the training's own loader, and which one that is has"
             " to be learnt again: the command, its script or the config has changed since",
-            hint=f"vtune probe --study {report.study} --set workers={settings.get('workers', 2)} learns it",
+            hint=f"{probe_command(report, settings)} measures it anew, and learns it",
         )
     key = loader.key if loader is not None else None
     factor = batch_factor(settings, experiment)
@@ -105,6 +108,9 @@ def plan_launch(
     lines = python_lines(ways.options, report.loader_at)
     beside = factor / batch_factor(turned(record), experiment)
     promise = promise_of(record, planned, batch_scale=beside)
+    output = tuple(map(str, output_folders(experiment.workload)))
+    left = left_behind(study, output, experiment.workload) if resume else None
+    length = _length(promise.steps, planned.epochs, left.most if left is not None else None if resume else 0)
     # Where it goes on, nobody knows how much is left.
     promise = replace(promise, steps=None, run_s=None) if resume else promise
     return PlannedLaunch(
@@ -123,6 +129,7 @@ def plan_launch(
             launch=number,
             study=report.study,
             promise=promise,
+            length=length,
             settings=settings,
             command=first.spec.command,
             cwd=first.spec.cwd,
@@ -131,13 +138,24 @@ def plan_launch(
             resume=experiment.resume,
             step_down=step_down,
             grace_s=experiment.grace_s,
-            output=tuple(map(str, output_folders(experiment.workload))),
+            output=output,
             by_hook=tuple(f"{line.where}: {line.option}={line.value}" for line in lines),
         ),
         notes=(
             *(another_training(record, report.choice.baseline) if note is None else note),
             *_beside(record, extra or {}),
+            *_launched_before(record, settings, report),
         ),
+    )
+
+
+def say_how_it_resumes(experiment: Experiment) -> str:
+    words = 'the words behind its command that do so, vtune.resume: "--resume"'
+    if experiment.source is not None:
+        return f"say {words}, in {near(experiment.source)}, and launch with --resume"
+    return (
+        f"say {words}, in a file of its own beside vtune.command, and launch with --resume --config FILE"
+        f" --study {experiment.study}"
     )
 
 
@@ -160,12 +178,7 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
     measured = record.measurement
     epoch, batch = epoch_steps(record, planned, batch_scale=batch_scale), _batch(record, batch_scale)
     steps = epoch * planned.epochs if epoch is not None and planned.epochs else None
-    whole, run_s = measured.samples_per_s_whole_run, measured.projected.run_s
-    samples = _samples_of(record, planned, steps, batch)
-    if samples and run_s and whole and measured.samples_per_s and abs(samples - whole * run_s) > SAME * samples:
-        # A trial's projection keeps the samples that it had then, with the user's own batch; these steps see others.
-        run_s += (samples - whole * run_s) / measured.samples_per_s
-        whole = samples / run_s
+    whole, run_s = _as_long(record, _samples_of(record, planned, steps, batch))
     return Promise(
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
@@ -187,16 +200,38 @@ def _samples_of(record: TrialRecord, planned: PlannedRun, steps: int | None, bat
 def promise_now(first: Promise, record: TrialRecord) -> Promise:
     """Of the trial whose settings run after a step-down. The effective batch has stayed."""
     measured = record.measurement
-    whole = measured.samples_per_s_whole_run
     samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+    whole, run_s = _as_long(record, samples)
     return replace(
         first,
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
         samples_per_s_ci95=measured.samples_per_s_ci95,
         samples_per_s_whole_run=whole,
-        run_s=samples / whole if samples and whole else None,
+        run_s=run_s if samples else None,
     )
+
+
+def _as_long(record: TrialRecord, samples: int | None) -> tuple[float | None, float | None]:
+    """Samples per second and seconds of a whole run of so many samples: the trial's own projection is of those that it
+    had then, with the user's own batch."""
+    measured = record.measurement
+    whole, run_s, steady = measured.samples_per_s_whole_run, measured.projected.run_s, measured.samples_per_s
+    if not (samples and whole):
+        return whole, run_s
+    if run_s is None:
+        return whole, samples / whole
+    if steady and abs(samples - whole * run_s) > SAME * samples:
+        run_s += (samples - whole * run_s) / steady
+        whole = samples / run_s
+    return whole, run_s
+
+
+def _length(steps: int | None, epochs: int | None, most_before: int | None) -> Length | None:
+    if steps is None:
+        return None
+    # The last batch of each epoch may be left out; a dataset may be a little smaller than the trial's.
+    return Length(steps=steps, least=round(min(NEARLY_ALL * steps, steps - (epochs or 0))), most_before=most_before)
 
 
 def epoch_steps(record: TrialRecord, planned: PlannedRun, *, batch_scale: float = 1.0) -> int | None:
@@ -245,6 +280,17 @@ def _beside(record: TrialRecord, extra: Mapping[str, Scalar]) -> list[str]:
     return [f"{settings_text(extra)} comes on top of trial {record.trial}'s settings: its promise is without that"]
 
 
+def _launched_before(record: TrialRecord, settings: Mapping[str, Scalar], report: StudyReport) -> list[str]:
+    """What an earlier full run of these settings came to. It is told and corrects no promise: a day's neighbours are in
+    it, and whoever is promised their pace again is not told of the next ones."""
+    runs = [one for one in report.records if full_run(one) and one.asked == settings and one.measurement.steady]
+    came_to, promised = (runs[-1].measurement.samples_per_s if runs else None), record.measurement.samples_per_s
+    if came_to is None or not promised:
+        return []
+    run, _, _ = runs[-1].reason.partition(",")
+    return [f"{run} with these settings came to {rate(came_to)} samples/s, steady ({came_to / promised - 1:+.1%})"]
+
+
 class NothingToLaunch(UsageError):
     exit_code = 4
 
@@ -254,12 +300,13 @@ def _rescaled(
 ) -> tuple[Mapping[tuple[str, ...], ConfigValue], PlannedRun, Sequence[str] | None]:
     """Epochs that count iterations see more samples with a larger batch; asked to, they keep their samples."""
     planned = experiment.planned_run
-    if factor == 1.0 or not _counts_iterations(planned) or planned.iterations_per_epoch is None:
+    if factor == 1.0:
+        # Asked for whatever won, as in a script: it is no mistake.
+        return {}, planned, ["--rescale-iterations has nothing to do: the effective batch stays"] if asked else None
+    if not _counts_iterations(planned) or planned.iterations_per_epoch is None:
         if asked:
             raise UsageError(
-                "--rescale-iterations has nothing to do: "
-                + ("the effective batch stays" if factor == 1.0 else "the epochs are bounded by the data"),
-                hint="launch without it",
+                "--rescale-iterations has nothing to do: the epochs are bounded by the data", hint="launch without it"
             )
         return {}, planned, None
     wanted = max(1, round(planned.iterations_per_epoch / factor))

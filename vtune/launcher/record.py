@@ -22,6 +22,7 @@ def record_of(
     how: Ended,
     *,
     launch: int,
+    batch: int | None,
     number: int,
     evidence: Mapping[str, Any],
 ) -> TrialRecord:
@@ -45,10 +46,11 @@ def record_of(
             vram_peak_bytes=achieved.vram_peak_bytes,
             cache=then.cache,
             ranks=then.ranks,
-            effective_batch=then.effective_batch,
+            # Its rate is in samples of this batch; the trial's may have been another, with what is set beside it.
+            effective_batch=batch,
             samples_per_epoch=then.samples_per_epoch,
             epoch_bound_by=then.epoch_bound_by,
-            effective_settings=then.effective_settings,
+            effective_settings={**then.effective_settings, **settings},
         ),
         diagnosis=Diagnosis(
             bottleneck="unknown",
@@ -67,6 +69,7 @@ def keep(
     how: Ended,
     *,
     launch: int,
+    batch: int | None,
     evidence: Mapping[str, Any],
     results: Path,
     study: str,
@@ -75,6 +78,8 @@ def keep(
 ) -> int:
     """The number that it got."""
     with open_study(results, study, machine, wait=wait) as opened:
-        record = record_of(source, settings, end, how, launch=launch, number=opened.next_trial(), evidence=evidence)
+        record = record_of(
+            source, settings, end, how, launch=launch, batch=batch, number=opened.next_trial(), evidence=evidence
+        )
         opened.journal.append(record)
         return record.trial

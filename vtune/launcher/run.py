@@ -19,7 +19,7 @@ from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
-from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
+from vtune.execution.launch_prepare import PlannedAttempt, locks_of, note_launch, plan_attempt, write_config
 from vtune.execution.launch_running import identity
 from vtune.execution.named_data import data_evidence, data_prints
 from vtune.journal.launch_files import append_event, write_state
@@ -97,13 +97,18 @@ class _Run:
         # Before its first attempt.
         self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
         self._unfit: set[int] = {planned.record.trial}
-        self._started = time.time()
+        self._started_s = time.monotonic()
         self._state_due_s = 0.0
         self._standing: Standing | None = None
 
     @property
     def _steps_before(self) -> int:
         return self._saved_at_step or 0
+
+    @property
+    def _steps_of_attempts(self) -> int:
+        """Of all that have ended. It has done no more; where it went on from a checkpoint, maybe less."""
+        return sum(end.achieved.steps for _, _, end, _ in self._unkept)
 
     def to_its_end(self) -> LaunchResult:
         self.write_state("running", force=True)
@@ -159,9 +164,11 @@ class _Run:
 
     @property
     def _saved(self) -> bool:
-        """Whether there is something to go on from, by whichever attempt."""
+        """Whether there is something to go on from, by whichever attempt; or may be, where nobody knows where it
+        writes: to begin again might overwrite it."""
         seen = self._saved_at_step is not None or (self._last is not None and self._last.saved_at_step is not None)
-        return self._planned.resume or seen or has_saved(self._launch, self._planned.spec.output)
+        output = self._planned.spec.output
+        return self._planned.resume or seen or not output or has_saved(self._launch, output)
 
     def _break_off(self, status: LaunchStatus, why: str) -> None:
         """There will be no result: what ran before is kept all the same."""
@@ -209,9 +216,8 @@ class _Run:
         how = against_plan(
             how,
             self._steps_before + end.achieved.steps,
-            promise.steps if not end.achieved.counters_gone else None,
-            epochs=experiment.planned_run.epochs,
-            most=end.achieved.steps + sum(before.achieved.steps for _, _, before, _ in self._unkept),
+            planned.spec.length if not end.achieved.counters_gone else None,
+            most=end.achieved.steps + self._steps_of_attempts,
         )
         self._unkept.append((self._record, self._settings, end, how))
         return end, how
@@ -227,8 +233,7 @@ class _Run:
             folder=folder.root.absolute(),
             train_loader=planned.train_loader,
             keys=planned.keys,
-            # Where nobody knows where it writes, its own words decide: beginning again might overwrite.
-            resume=experiment.resume if self._saved or not planned.spec.output else (),
+            resume=experiment.resume if self._saved else (),
             locks=locks_of(experiment.workload, planned.study),
         )
 
@@ -256,6 +261,7 @@ class _Run:
             end,
             how,
             launch=planned.number,
+            batch=planned.spec.promise.effective_batch,
             evidence=evidence,
             results=planned.study.root.parent,
             study=planned.spec.study,
@@ -274,8 +280,13 @@ class _Run:
         if end.saved_at_step is not None:
             self._saved_at_step = self._steps_before + end.saved_at_step
         self._ran_s += end.achieved.seconds
-        self._last, at = None, self._saved_at_step
-        return "no checkpoint was seen" if at is None else f"its last checkpoint is that of at least step {at}"
+        saved, at = self._saved, self._saved_at_step
+        self._last = None
+        if at is not None:
+            return f"its last checkpoint is that of at least step {at}"
+        if saved:
+            return "no checkpoint was seen, and there may be one: it looks for it itself"
+        return "no checkpoint was seen: it begins again"
 
     def _step_down(self, end: AttemptEnd, how: Ended, to: TrialRecord, settings: Mapping[str, Scalar]) -> None:
         where = self._carry_on(end)
@@ -300,7 +311,7 @@ class _Run:
     def _finish(self, end: _End) -> LaunchResult:
         self._standing = None
         self._tell("ended", f"{end.status}{f': {end.how.detail}' if end.how.detail else ''}")
-        achieved = self._of_all_attempts(end.achieved)
+        achieved = self._of_all_attempts(end.achieved, completed=end.status == "completed")
         if end.status == "completed":
             achieved = replace(achieved, left_s=0.0)
         result = LaunchResult(
@@ -327,12 +338,17 @@ class _Run:
         first = self._planned.spec.promise
         return promise_now(first, self._record) if self._step_downs else first
 
-    def _of_all_attempts(self, last: Achieved) -> Achieved:
+    def _of_all_attempts(self, last: Achieved, *, completed: bool) -> Achieved:
         """The steady rate is that of the settings which ran last; steps and time are the whole launch's."""
         steps, took_s = self._steps_before + last.steps, self._ran_s + last.seconds
+        planned, most = self._planned.spec.promise.steps, self._steps_of_attempts
+        if completed and planned is not None and steps < planned <= most:
+            # Just how many were done at its checkpoint was not seen; that it came to its end was.
+            steps = planned
         batch = self._planned.spec.promise.effective_batch
         whole = steps * batch / took_s if last.samples_per_s_whole is not None and batch and took_s > 0 else None
-        return replace(last, steps=steps, seconds=took_s, samples_per_s_whole=whole)
+        or_more = not last.counters_gone and steps < most and not (completed and steps == planned)
+        return replace(last, steps=steps, seconds=took_s, samples_per_s_whole=whole, or_more=or_more)
 
     def _tell(self, kind: str, text: str, **data: Any) -> None:
         event = LaunchEvent(at=time.time(), kind=kind, text=text, data={"attempt": self._attempt, **data})
@@ -340,9 +356,11 @@ class _Run:
         self._notify(event)
 
     def _show(self, standing: Standing) -> None:
-        if self._standing is None or self._standing.leader_pid != standing.leader_pid:
+        pid = standing.leader_pid
+        # Without one it was not started yet, or never will be: another training may hold its folder.
+        if pid is not None and (self._standing is None or self._standing.leader_pid != pid):
             self._standing = standing
-            pid = standing.leader_pid
+            note_launch(self._planned.experiment.workload, self._launch)
             self._tell("started", f"attempt {self._attempt} runs as process {pid}", pid=pid, guard_pid=os.getpid())
         self._standing = standing
         self.write_state("ending" if standing.ending else "running")
@@ -353,7 +371,7 @@ class _Run:
                 achieved=standing.achieved,
                 promised=self._promise.samples_per_s,
                 promised_run_s=self._promise.run_s,
-                seconds=time.time() - self._started,
+                seconds=time.monotonic() - self._started_s,
                 still_s=standing.still_s,
                 hang_after_s=standing.hang_after_s,
             )
@@ -384,14 +402,16 @@ class _Run:
             "settings": dict(self._settings),
             "steps": self._steps_before + achieved.steps if not achieved.counters_gone else None,
             "steps_before": self._steps_before,
+            "resumed": self._planned.resume,
             "steps_at_end": promise.steps,
             "samples_per_s": achieved.samples_per_s,
             "samples_per_s_whole": achieved.samples_per_s_whole,
             "promised_samples_per_s": promise.samples_per_s,
             "promised_run_s": promise.run_s,
             "left_s": achieved.left_s,
-            "seconds": time.time() - self._started,
+            "seconds": now_s - self._started_s,
             "ram_bytes": standing.ram_bytes if standing is not None else None,
             "step_downs": len(self._step_downs),
+            "retries": len(self._retries),
         }
         write_state(self._launch, state)

@@ -71,7 +71,9 @@ def go_on(
     words += ["--step-down"] if planned.spec.step_down else []
     notes = [] if (cost := slower_by(record, ran)) is None else [cost]
     if not planned.experiment.resume:
-        notes.append("from its beginning: vtune.resume does not say how else")
+        over = ", over what it may have saved" if saved else ""
+        notes.append(f"from its beginning{over}: vtune.resume does not say how else")
+        words += ["--force"] if saved and "--force" not in words else []
     elif not saved:
         notes.append("from its beginning: no checkpoint was seen")
     else:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.config.edit import Changes, edited, rewritten
-from vtune.config.edit_problem import CannotEdit
+from vtune.config.edit_problem import INTERPOLATION, CannotEdit
+from vtune.config.named_config import why_unread
 from vtune.config.write_edit import free_name
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.journal.launch_files import read_json
+from vtune.journal.paths import StudyPaths
+from vtune.knobs.flags import find_flag
+from vtune.knobs.keys import find_key, key_named_as
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
+from vtune.knobs.registry import knob_named
 from vtune.reporting.adopt import another_training, other_results, settings_to_adopt
 from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting
@@ -72,22 +78,55 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
     if record is None:
         return None
     settings = settings_to_adopt(report, record)
+    unread = report.unread or _unread_named(report, record)
+    if settings and unread is not None:
+        # Without the training's own files nobody knows which of their keys these are.
+        raise unread
     turned = {name: value for name, value in settings.items() if is_setting(name, value, report.experiment)}
     if not turned:
         return None
-    experiment, found = report.experiment, by_way(turned, report.experiment)
+    experiment = report.experiment
+    filled_in = dict(_filled_in(turned, experiment)) if experiment is not None else {}
+    found = by_way({name: value for name, value in turned.items() if name not in filled_in}, experiment)
+    keys: Changes = {**found.keys, **{path: turned[name] for name, path in filled_in.items()}}
     file = experiment.workload.config_path if experiment is not None else None
     return Application(
         study=report.study,
         trial=record,
         settings=turned,
-        config=config_edit(file, found.keys) if file is not None and found.keys else None,
+        config=config_edit(file, keys) if file is not None and keys else None,
         command=_command(experiment, found.flagged) if experiment is not None and found.flags else None,
         env=found.env,
         python=tuple(python_lines(found.options, report.loader_at, _scripts(experiment))),
         unknown={**found.others, **{name: value for name, value in settings.items() if name not in turned}},
         another_training=(*another_training(record, report.choice.baseline), *other_results(turned, experiment)),
     )
+
+
+def _unread_named(report: StudyReport, record: TrialRecord) -> UsageError | None:
+    """Why the config that a plain command names cannot be read any more: this trial turned a key of it."""
+    workload = report.experiment.workload if report.experiment is not None else None
+    if workload is None or workload.config is not None:
+        return None
+    effects = read_json(StudyPaths(report.folder).trial(record.trial).spec).get("effects")
+    by_key = any(effect.get("kind") == "SetConfigKey" for effect in effects or ())
+    return why_unread(workload.command, workload.cwd) if by_key else None
+
+
+def _filled_in(settings: Mapping[str, Scalar], experiment: Experiment) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Settings whose key the training fills in itself, as `workers: ${WORKERS}`. What turned them in a trial is no way
+    into the user's files as long as that key stands there."""
+    config = experiment.workload.config or {}
+    for name in settings:
+        knob = knob_named(name, experiment.knobs)
+        if find_key(knob, experiment) is None and find_flag(knob, experiment.workload.command) is None:
+            path = key_named_as(knob, config, _is_filled_in)
+            if path is not None:
+                yield name, path
+
+
+def _is_filled_in(value: object) -> bool:
+    return isinstance(value, str) and INTERPOLATION.search(value) is not None
 
 
 def _scripts(experiment: Experiment | None) -> tuple[Path, ...]:

@@ -14,6 +14,8 @@ from vtune.reporting.commands import near
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import settings_text
 
+# An error's words are told whole.
+WHOLE = 10_000
 STEP_DOWN_KEYS = ("from", "to", "trial", "why", "resumed_from_step")
 
 
@@ -41,8 +43,9 @@ def _head_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
         f"launch {spec.launch} of {spec.study}: the settings of trial {promise.trial}, "
         f"{settings_text(spec.settings) or 'as they are'}"
     )
-    long = "" if promise.run_s is None else f", {seconds(promise.run_s)} for the whole run"
-    yield f"promised: {rate(promise.samples_per_s)} samples/s{long}"
+    steady = "" if promise.samples_per_s is None else ", steady"
+    long = "" if promise.run_s is None else f"; {seconds(promise.run_s)} for the whole run, start-up and pauses too"
+    yield f"promised: {rate(promise.samples_per_s)} samples/s{steady}{long}"
     for note in notes:
         yield harmless(note)
     env = [f"{name}={value}" for name, value in spec.env.items()]
@@ -81,35 +84,38 @@ def plan_to_json(
 
 def ended_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
-    detail = f": {result.detail}" if result.detail else ""
-    or_more = " or more" if result.step_downs or result.retries else ""
+    detail = f": {harmless(result.detail, WHOLE)}" if result.detail else ""
+    or_more = " or more" if achieved.or_more else ""
     steps = "its steps unknown" if achieved.counters_gone else f"{achieved.steps} steps{or_more}"
     yield f"launch {result.launch} {result.status} after {seconds(achieved.seconds)}, {steps}{detail}"
-    yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}"
+    unseen = achieved.samples_per_s is None and promise.samples_per_s is not None and achieved.steps > 0
+    why = ": it never stepped for long enough without a pause" if unseen else ""
+    yield f"samples/s, steady: {against(achieved.samples_per_s, promise.samples_per_s)}{why}"
     yield (
         "samples/s, start-up and pauses included: "
-        f"{against(achieved.samples_per_s_whole, promise.samples_per_s_whole_run)}"
+        f"{against(achieved.samples_per_s_whole, promise.samples_per_s_whole_run, or_more)}"
     )
     yield from _time_lines(result)
     if result.next_command is not None:
-        note = "" if result.next_note is None else f", {result.next_note}"
-        yield f"to go on{note}: {result.next_command}"
+        note = "" if result.next_note is None else f", {harmless(result.next_note, WHOLE)}"
+        yield f"to go on{note}: {harmless(result.next_command, WHOLE)}"
 
 
-def against(achieved: float | None, promised: float | None) -> str:
+def against(achieved: float | None, promised: float | None, or_more: str = "") -> str:
     if achieved is None or promised is None:
         return f"{rate(achieved)} achieved, {rate(promised)} promised"
-    return f"{rate(achieved)} achieved, {rate(promised)} promised ({achieved / promised - 1:+.1%})"
+    return f"{rate(achieved)}{or_more} achieved, {rate(promised)} promised ({achieved / promised - 1:+.1%})"
 
 
 def _time_lines(result: LaunchResult) -> Iterator[str]:
     promise, achieved = result.promise, result.achieved
     if result.status != "completed":
         if result.run_s is not None:
-            yield f"whole run, as far as it came: {time_against(result.run_s, promise.run_s)}"
+            yield f"whole run, at the pace so far: {time_against(result.run_s, promise.run_s)}"
     elif promise.run_s is not None:
         as_planned = achieved.counters_gone or promise.steps in (None, achieved.steps)
-        of = "" if as_planned else f" with {achieved.steps} of {promise.steps} steps"
+        or_more = " or more" if achieved.or_more else ""
+        of = "" if as_planned else f" with {achieved.steps}{or_more} of {promise.steps} steps"
         yield f"whole run{of}: {time_against(result.run_s, promise.run_s)}"
 
 
@@ -139,6 +145,7 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "promised_run_s": result.promise.run_s,
         "run_s": result.run_s,
         "steps": result.achieved.steps if not result.achieved.counters_gone else None,
+        "steps_are_the_least": result.achieved.or_more,
         "steps_at_end": result.promise.steps,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],

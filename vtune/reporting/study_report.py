@@ -15,6 +15,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.journal.code import CODE, changed_code
 from vtune.journal.find_study import find_study
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.ignored_flags import heeding
@@ -35,6 +36,8 @@ class StudyReport:
     price: Price | None = None
     # What was asked, where the training's own files are here; only then are its config keys known.
     experiment: Experiment | None = None
+    # Why they are not, or not those that were named now.
+    unread: UsageError | None = None
     machine: Machine | None = None
     # The file of the user's that names this study, where it is still here.
     config: Path | None = None
@@ -87,6 +90,7 @@ def read_study_report(
     said = [Remembered(limits=limits or Limits(), price=price), *known]
     own, limits = _limits(known), _limits(said)
     experiment = next((heeding(one.experiment, paths) for one in said if one.experiment is not None), None)
+    unread = next((one.unread for one in known if one.unread is not None or one.experiment is not None), None)
     price = next((one.price for one in said if one.price is not None), None)
     machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
@@ -100,9 +104,10 @@ def read_study_report(
         limits=limits,
         price=price,
         experiment=experiment,
+        unread=unread,
         machine=machine,
         config=_config(experiment, paths),
-        loader_at=_loader_at(experiment, paths),
+        loader_at=_loader_at(experiment, paths, records),
         what_if=_what_if(limits, own),
         journal_notes=tuple(_journal_notes(text)),
         phases=phases,
@@ -167,8 +172,10 @@ def _lines(number: int) -> str:
 def _remembered(path: Path) -> Remembered:
     try:
         return remember(path)
-    except (UsageError, OSError):
-        return Remembered()
+    except UsageError as error:
+        return Remembered(unread=error)
+    except OSError as error:
+        return Remembered(unread=UsageError(f"{path} cannot be read: {error.strerror}"))
 
 
 def _limits(said: Sequence[Remembered]) -> Limits:
@@ -213,11 +220,13 @@ def _scout_s(paths: StudyPaths, *tuned: PhasesOfStudy | SearchOfStudy | None) ->
     return took if any(one is not None and number in one.trials for one in tuned) else 0.0
 
 
-def _loader_at(experiment: Experiment | None, paths: StudyPaths) -> str | None:
-    """As long as the scripts are those that were asked: the line moves when they change."""
+def _loader_at(experiment: Experiment | None, paths: StudyPaths, records: Sequence[TrialRecord]) -> str | None:
+    """As long as the scripts are those that were asked, or those of the last trial: the line moves when they change."""
     try:
         answer = json.loads(paths.scout_result.read_text(encoding="utf-8"))
         known = experiment is not None and answer["question"] == fingerprint_of(experiment)
+        last = next((one for one in reversed(records) if CODE in one.evidence), None)
+        known = known or (experiment is not None and last is not None and not changed_code(last, {}))
         return str(answer["where"]) if known else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -179,6 +179,11 @@ def test_a_trial_that_is_not_there_or_has_no_rate_is_refused(a_study: Make) -> N
     assert said.code == 2 and "--best" in said.stderr
 
 
+def test_where_no_trial_fits_the_limits_there_is_nothing_to_launch(a_study: Make) -> None:
+    said = a_study(measured(1, 60.0)).launch("--vram-limit", "1GiB")
+    assert said.code == 4 and "study demo has no trial that fits its limits" in said.stderr
+
+
 def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) -> None:
     study = a_study(
         measured(1, 60.0), measured(2, 80.0, batch_size=4),
@@ -189,3 +194,25 @@ def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) ->
     rescaled = study.launch("--trial", "2", "--dry-run", "--json", "--rescale-iterations").json
     assert any("rescaled to 50" in note for note in rescaled["notes"])
     assert study.launch("--trial", "1", "--dry-run", "--rescale-iterations").code == 2
+
+
+def test_what_apply_wrote_into_the_config_is_no_change_of_what_was_tuned(here: Path) -> None:
+    turned = ("--set", "workers=2", "--set", "persistent_workers=true")
+    said = vtune("probe", "--config", "demo.yaml", "--steps", "20", *turned, cwd=here)
+    assert said.code == 0, said.stderr
+    before = vtune("apply", "--config", "demo.yaml", "--trial", "2", "--json", cwd=here).json["python"]
+    assert [line["option"] for line in before] == ["persistent_workers"] and before[0]["line"] is not None
+    assert vtune("apply", "--config", "demo.yaml", "--trial", "2", "--write", cwd=here).code == 0
+    assert yaml.safe_load((here / "demo.yaml").read_text())["workers"] == 2
+    told = planned(here, "--trial", "2").json
+    assert told["refused"] is None and "persistent_workers" in told["by_hook"][0]
+    # And its line of the script is still known.
+    assert vtune("apply", "--config", "demo.yaml", "--trial", "2", "--json", cwd=here).json["python"] == before
+
+
+def test_settings_of_a_loader_that_is_not_known_any_more_are_measured_again_all_of_them(here: Path) -> None:
+    turned = ("--set", "workers=2", "--set", "persistent_workers=true")
+    assert vtune("probe", "--config", "demo.yaml", "--steps", "20", *turned, cwd=here).code == 0
+    change_script(here)
+    said = vtune("launch", "--config", "demo.yaml", "--trial", "2", cwd=here)
+    assert said.code == 2 and "--set workers=2 --set persistent_workers=true measures it anew" in said.stderr

@@ -117,6 +117,21 @@ def test_a_training_that_took_the_locks_between_two_attempts_ends_the_launch_wit
     assert events(study)[-1]["kind"] == "ended"
 
 
+def test_while_another_vtune_uses_the_study_the_journals_line_waits(a_study: Make) -> None:
+    study, held = a_study(steps=12), []
+
+    def use(event: LaunchEvent | LaunchProgress) -> None:
+        if isinstance(event, LaunchEvent) and event.kind == "ended":
+            held.append(os.open(study.paths.lock, os.O_RDWR | os.O_CREAT))
+            fcntl.flock(held[0], fcntl.LOCK_EX)
+        elif isinstance(event, LaunchEvent) and event.kind == "waiting":
+            os.close(held[0])
+
+    assert api.launch(planned(study, 1), notify=use).status == "completed"
+    assert [event["kind"] for event in events(study)][-2:] == ["ended", "waiting"]
+    assert [record.status for record in study.records()] == [TrialStatus.COMPLETED]
+
+
 @pytest.mark.slow
 def test_a_hang_before_the_first_batch_is_ended_after_the_start_up_time(a_study: Make) -> None:
     study = a_study(
@@ -138,6 +153,9 @@ def test_the_length_of_an_epoch_is_that_of_the_iterations_that_run(a_study: Make
     assert (planned(study, 2).epoch_steps, planned(study, 2).spec.promise.steps) == (100, 200)
     rescaled = planned(study, 2, rescale=True)
     assert (rescaled.epoch_steps, rescaled.spec.promise.steps) == (50, 100)
+    # Whatever has won, it may be asked for.
+    same = planned(study, 1, rescale=True)
+    assert same.spec.promise.steps == 200 and "nothing to do: the effective batch stays" in same.notes[0]
     # What is shown is what runs.
     assert (rescaled.first.spec.command, str(rescaled.first.config)) == (rescaled.spec.command, rescaled.spec.config)
 

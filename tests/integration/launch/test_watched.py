@@ -32,8 +32,11 @@ def seen(study: Study, named: str = "demo", seconds: float = 5.0) -> Watched:
 
 
 def slowly_loading(a_study: Make) -> Study:
-    """Its two workers take 100 ms for a batch of two, and a step 10 ms: four fifths are waiting."""
-    return a_study(measured(1, 20.0), measured(2, 40.0, workers=2), steps=3000, load_s=0.05, step_s=0.01)
+    """Its two workers take 100 ms for a batch of two, and a step 10 ms: four fifths are waiting. It saves too seldom
+    for a pause in each look."""
+    return a_study(
+        measured(1, 20.0), measured(2, 40.0, workers=2), steps=3000, load_s=0.05, step_s=0.01, save_every=1000
+    )
 
 
 @pytest.mark.slow

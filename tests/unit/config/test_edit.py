@@ -182,6 +182,8 @@ REFUSED: list[tuple[str, str, str, dict[tuple[str, ...], Any], str]] = [
     ("an interpolation", ".yaml", "training:\n  workers: ${oc.env:W}\n", {W: 4}, "comes from elsewhere"),
     ("a quoted interpolation", ".yaml", "training:\n  workers: '${n}'\n", {W: 4}, "comes from elsewhere"),
     ("the key twice", ".yaml", "training:\n  workers: 1\n  workers: 2\n", {W: 4}, "stands there twice"),
+    ("the key twice, the last as wanted", ".yaml", "training:\n  workers: 1\n  workers: 4\n", {W: 4},
+     "stands there twice"),
     ("its parent twice", ".yaml", "training: {workers: 1}\ntraining: {workers: 2}\n", {W: 4}, "stands there twice"),
     ("several documents", ".yaml", "a: 1\n---\ntraining: {workers: 1}\n", {W: 4}, "cannot be read"),
     ("a template", ".yaml", "training:\n  workers: {{ w }}\n", {W: 4}, "cannot be read"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vtune.config.output import redirected_output, tracker_env
+from vtune.config.output import redirected_output, resumes_by, tracker_env
 from vtune.domain.experiment import Workload
 
 
@@ -95,3 +95,27 @@ def test_trackers_are_off_or_local() -> None:
 def test_a_word_that_may_be_another_flags_value_is_left_alone(command: tuple[str, ...], tmp_path: Path) -> None:
     found = redirected_output(Workload(command=command, cwd=tmp_path), tmp_path)
     assert found.command == command and not found.notes
+
+
+@pytest.mark.parametrize(
+    ("config", "command", "by"),
+    [
+        ({"resume": True}, "", ("resume", True)),
+        ({"training": {"resume": "auto"}}, "", ("training.resume", "auto")),
+        ({"resume": {"enabled": True, "path": "last.pt"}}, "", ("resume", {"enabled": True, "path": "last.pt"})),
+        ({}, "--resume", ("--resume", True)),
+        ({}, "--resume last.pt -x", ("--resume", "last.pt")),
+        ({}, "--auto-resume=1 -x", ("--auto-resume", "1")),
+        ({"wandb": {"resume": "allow"}}, "", None),
+        ({"logger": {"resume": "must"}}, "", None),
+        ({"resume": "no"}, "", None),
+        ({"resume": {"enabled": False, "path": "last.pt"}}, "", None),
+        ({"resume_from_checkpoint": "none"}, "", None),
+        ({}, "--resume=none", None),
+        ({}, "--resume False -x", None),
+    ],
+)
+def test_a_training_resumes_by_itself_where_a_switch_of_its_own_is_on(
+    config: dict[str, Any], command: str, by: object
+) -> None:
+    assert resumes_by(Workload(command=("python", "train.py", *command.split()), cwd=Path("/w"), config=config)) == by

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.counters import write_counts
 from support.studies import a_trial, write_study
 from vtune.execution.launch_running import identity
 from vtune.execution.watch_launch import WatchedLaunch
-from vtune.journal.counts import HEADER, MAGIC, SEQUENCE, SIZE, SLOT
 from vtune.journal.files import dump_json
 from vtune.journal.launch_files import write_state
-from vtune.journal.paths import StudyPaths, TrialPaths
-
-DELIVERED, STEP = 2, 4
+from vtune.journal.paths import StudyPaths
 
 
 @pytest.fixture
@@ -38,19 +37,12 @@ def stands(study: StudyPaths, guard: dict[str, Any], **other: Any) -> None:
     write_state(study.launch(1), {**state, "guard": guard})
 
 
-def counts(attempt: TrialPaths, now_s: float, steps: int) -> None:
-    slots = [SLOT.pack(DELIVERED, 5, 0, 0, steps, 2 * steps, 0.5 * now_s, now_s, 1.0)]
-    slots += [SLOT.pack(STEP, 1, 0, 0, steps, 0, 0.0, now_s, 1.0)]
-    text = HEADER.pack(MAGIC, 1, len(slots), 1, now_s) + b"".join(slots)
-    (attempt.root / "counts-9.bin").write_bytes(text.ljust(SIZE - SEQUENCE.size, b"\0") + SEQUENCE.pack(1))
-
-
 def watched(study: StudyPaths) -> WatchedLaunch:
     """Nine seconds of four steps each."""
     attempt = study.launch(1).attempt(2)
     launch = WatchedLaunch(attempt)
     for second in range(1, 11):
-        counts(attempt, float(second), 4 * second)
+        write_counts(attempt.root, float(second), 4 * second)
         launch.look(float(second))
     return launch
 
@@ -61,16 +53,30 @@ def test_after_a_step_down_the_promise_is_the_safer_trials_and_the_steps_are_tho
     stands(study, identity(os.getpid()))
     launch = watched(study)
     seen = launch.seen()
-    assert (seen.study, seen.launch, seen.attempt, seen.step_downs) == (study.root.name, 1, 2, 1)
+    assert (seen.study, seen.launch, seen.attempt, seen.step_downs, seen.retries) == (study.root.name, 1, 2, 1, 0)
     assert (seen.trial, seen.settings, seen.promised_samples_per_s) == (1, {"workers": 2}, 20.0)
     assert (seen.guard_pid, seen.guard_lives, seen.supervisor_pid) == (os.getpid(), True, 71)
     assert (seen.achieved_samples_per_s, seen.achieved_by) == (15.0, "guard")
-    assert (seen.steps, seen.steps_at_end, seen.left_s) == (65, 125, 8.0)
+    assert (seen.steps, seen.steps_at_end) == (65, 125)
+    stands(study, identity(os.getpid()), retries=2)
+    assert watched(study).seen().retries == 2
     assert launch.ram_limit_bytes == 2**30 and launch.wait_share(10.0) == pytest.approx(0.5)
 
 
+def test_the_time_that_is_left_is_the_guards_which_knows_of_pauses_as_long_as_it_tells(study: StudyPaths) -> None:
+    guard = identity(os.getpid())
+    stands(study, guard, at=time.time(), left_s=32.1)
+    assert watched(study).seen().left_s == 32.1
+    # Before it knows a rate, or where the steps that are left are not known, it tells none, and nobody else knows more.
+    stands(study, guard, at=time.time(), left_s=None)
+    assert watched(study).seen().left_s is None
+    # It lives, but writes no more: sixty steps are left at its rate.
+    stands(study, guard, at=time.time() - 60, left_s=32.1)
+    assert watched(study).seen().left_s == 8.0
+
+
 def test_what_a_dead_guard_left_written_is_not_what_is_achieved_now(study: StudyPaths) -> None:
-    stands(study, {**identity(os.getpid()), "started_ticks": 1})
+    stands(study, {**identity(os.getpid()), "started_ticks": 1}, at=time.time(), left_s=32.1)
     seen = watched(study).seen()
     assert (seen.guard_pid, seen.guard_lives) == (os.getpid(), False)
     # Four steps a second of two samples each, and not the fifteen that it saw last.

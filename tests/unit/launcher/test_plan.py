@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-from support.studies import a_trial
-from vtune.domain.experiment import PlannedRun
+from support.studies import a_trial, write_study
+from vtune.domain.experiment import Experiment, PlannedRun, Workload
+from vtune.domain.launch import Length
 from vtune.domain.record import Projection
-from vtune.launcher.plan import promise_of
+from vtune.launcher.plan import PlannedLaunch, plan_launch, promise_now, promise_of
+from vtune.reporting.study_report import find_report
 
 TRIAL = a_trial(4, 20.0, batch=8, measured={"samples_per_epoch": 4000})
 
@@ -50,3 +54,49 @@ def test_what_is_accumulated_beside_the_trials_settings_makes_fewer_and_larger_s
 
 def test_of_a_run_without_a_known_length_the_steps_are_unknown() -> None:
     assert promise_of(TRIAL, PlannedRun()).steps is None
+
+
+def test_after_a_step_down_it_promises_what_its_trial_would_have_as_first_choice() -> None:
+    slower = replace(TRIAL, trial=2, measurement=replace(TRIAL.measurement, samples_per_s=10.0,
+                     samples_per_s_whole_run=4000 / 410, projected=Projection(run_s=410.0)))  # fmt: skip
+    long = PlannedRun(epochs=100)
+    assert promise_now(promise_of(TRIAL, long), slower) == promise_of(slower, long)
+    # 400 s an epoch, and 10 s around all of them.
+    assert promise_of(slower, long).run_s == 40_010.0
+
+
+def test_a_trial_without_a_projection_promises_by_its_rate_of_whole_runs() -> None:
+    bare = replace(TRIAL, measurement=replace(TRIAL.measurement, samples_per_s_whole_run=16.0, projected=Projection()))
+    assert promise_now(promise_of(TRIAL, PlannedRun(epochs=3)), bare).run_s == 12000 / 16
+
+
+def test_how_long_a_run_is_and_of_how_little_exit_code_0_is_its_end(tmp_path: Path) -> None:
+    write_study(tmp_path / "results", TRIAL)
+    report = find_report("demo", results=tmp_path / "results")
+    experiment = Experiment(
+        study="demo", workload=Workload(command=("python", "train.py"), cwd=tmp_path), resume=("--resume",),
+        planned_run=PlannedRun(epochs=2),
+    )  # fmt: skip
+    assert plan_launch(experiment, report).spec.length == Length(steps=1000, least=900)
+    # From a checkpoint that no launch has left.
+    gone_on = plan_launch(experiment, report, resume=True).spec
+    assert gone_on.length == Length(steps=1000, least=900, most_before=None) and gone_on.promise.steps is None
+
+
+def test_what_a_launch_of_the_same_settings_came_to_is_told_and_corrects_no_promise(
+    plan: Callable[..., PlannedLaunch],
+) -> None:
+    trial = replace(TRIAL, trial=1)
+    ran = replace(
+        TRIAL, trial=5, origin="launch", asked={}, reason="launch 1, the full run of trial 1",
+        measurement=replace(TRIAL.measurement, samples_per_s=15.0, steady=True),
+    )  # fmt: skip
+    planned = plan(trial, ran)
+    assert "launch 1 with these settings came to 15 samples/s, steady (-25.0%)" in planned.notes
+    assert planned.spec.promise.samples_per_s == 20.0
+
+
+def test_what_other_settings_came_to_is_not(plan: Callable[..., PlannedLaunch]) -> None:
+    trial, others = replace(TRIAL, trial=1), {"workers": 2}
+    ran = replace(TRIAL, trial=5, origin="launch", asked=others, measurement=replace(TRIAL.measurement, steady=True))
+    assert not any("came to" in note for note in plan(trial, ran).notes)

@@ -14,6 +14,7 @@ import pytest
 from support.studies import a_trial, write_study
 from vtune.cli.main import run
 from vtune.journal.fingerprint import fingerprint_of
+from vtune.journal.paths import StudyPaths
 from vtune.reporting.loader_lines import python_lines
 from vtune.reporting.study_report import read_study_report
 
@@ -120,6 +121,94 @@ def test_what_cannot_be_changed_in_place_goes_into_a_file_beside(
     assert config.read_text() == shared
     beside = (config.parent / "mine.tuned.yaml").read_text()
     assert "workers: 4" in beside and "workers: 1" in beside
+
+
+@pytest.fixture
+def asked_of(config: Path) -> Path:
+    """A study that was asked of the config, as vtune writes it down; the config is not named again."""
+    question = (
+        f'vtune: {{command: "{{python}} train.py --config {{config}}", config: "{config}", cwd: "{config.parent}"}}\n'
+    )
+    (config.parent / "results" / "demo" / "experiment.yaml").write_text(question)
+    config.write_text(CONFIG.partition("  study: demo\n")[2])
+    return config
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        ("workers: 1 ", "workers: 1\n  workers: 2 ", "the key training.workers stands there twice"),
+        ("workers: 1 ", "workers: 1\n  workers: 4 ", "the key training.workers stands there twice"),
+        ("workers: 1 ", "workers: ${W} ", "training.workers is ${W}: its value comes from elsewhere"),
+        ("batch_size: 1", "batch_size: ${B}", "training.train_batch_size is ${B}: its value comes from elsewhere"),
+        ("workers: 1 ", 'workers: "{{ w }}" ', 'training.workers is "{{ w }}": its value comes from elsewhere'),
+    ],
+)
+@pytest.mark.parametrize("named", [(), ("--config", "mine.yaml")])
+def test_a_key_that_vtune_cannot_read_for_sure_is_refused_and_not_taken_for_an_argument_of_the_script(
+    asked_of: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, refused: str, named: tuple[str, ...]
+) -> None:
+    text = asked_of.read_text() if not named else CONFIG
+    asked_of.write_text(text.replace(old, new))
+    assert run(["apply", *named]) == 0
+    out, _ = out_of(capsys)
+    assert f"# mine.yaml cannot be changed in place: {refused}" in out and "where the script makes it" not in out
+    assert run(["apply", "--write", *named]) == 2
+    assert refused in out_of(capsys)[1] and asked_of.read_text() == text.replace(old, new)
+    beside = (asked_of.parent / "mine.tuned.yaml").read_text()
+    assert beside.count("workers: ") == 1 and "workers: 4" in beside and "train_batch_size: 2" in beside
+
+
+def test_a_flag_that_goes_before_a_key_from_elsewhere_is_told(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = CONFIG.replace("{config}", "{config} --workers 1").replace("workers: 1 ", "workers: ${W} ")
+    config.write_text(text)
+    assert run(["apply", "--config", "mine.yaml", "--write"]) == 0
+    assert "--workers 4" in out_of(capsys)[0] and "workers: ${W}" in config.read_text()
+
+
+@pytest.mark.parametrize(("text", "why"), [(None, "no such file"), ("training: [\n", "mine.yaml:2:1: not YAML")])
+def test_a_config_that_is_gone_or_cannot_be_read_is_an_error_with_its_reason(
+    asked_of: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
+) -> None:
+    asked_of.unlink()
+    if text is not None:
+        asked_of.write_text(text)
+    for words in (["apply"], ["apply", "--write"], ["apply", "--trial", "3"]):
+        assert run(words) == 2
+        out, err = out_of(capsys)
+        assert out == "" and why in err
+    assert not list(asked_of.parent.glob("*.tuned*"))
+    # What there is nothing to apply of needs no config.
+    assert run(["apply", "--trial", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "mine.yaml: cannot be read: No such file"),
+        ("training: [\n", "mine.yaml:2:1: not YAML"),
+        ("training:\n  workers: 1\n  workers: 2\n", 'mine.yaml:3:3: duplicate key "workers"'),
+    ],
+)
+def test_the_same_of_a_config_that_only_the_command_names_and_whose_key_the_trial_turned(
+    asked_of: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
+) -> None:
+    study = StudyPaths(asked_of.parent / "results" / "demo")
+    study.experiment.write_text('vtune: {command: "{python} train.py --config mine.yaml"}\n')
+    assert run(["apply", "--write"]) == 0
+    assert "workers: 4" in asked_of.read_text()
+    asked_of.unlink()
+    if text is not None:
+        asked_of.write_text(text)
+    # As long as no trial turned a key of it, it may be a file that vtune never could read.
+    assert run(["apply"]) == 0
+    study.trial(2).root.mkdir(parents=True)
+    effect = {"kind": "SetConfigKey", "path": ["training", "workers"], "value": 4}
+    study.trial(2).spec.write_text(json.dumps({"effects": [effect]}))
+    out_of(capsys)
+    assert run(["apply", "--write"]) == 2
+    out, err = out_of(capsys)
+    assert out == "" and why in err
 
 
 def test_a_file_of_that_name_is_not_written_over(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,8 @@ def test_the_time_of_a_run_that_completed_is_set_against_the_promised_one() -> N
     assert (told["promised_run_s"], told["run_s"], told["seconds"], told["steps_at_end"]) == (1000, 1100, 1100, 1000)
 
 
-def test_of_a_run_that_was_stopped_it_is_as_far_as_it_came() -> None:
-    assert "whole run, as far as it came: 30 min, 16.7 min promised (+80.0%)" in list(ended_lines(STOPPED))
+def test_of_a_run_that_was_stopped_it_is_what_the_whole_would_have_taken() -> None:
+    assert "whole run, at the pace so far: 30 min, 16.7 min promised (+80.0%)" in list(ended_lines(STOPPED))
     assert launch_to_json(STOPPED, 130)["run_s"] == 1800.0
 
 
@@ -36,3 +36,16 @@ def test_what_is_not_known_is_not_compared() -> None:
     assert not any("whole run" in line for line in lines)
     unknown = replace(DONE, promise=replace(DONE.promise, run_s=None))
     assert not any("whole run" in line for line in ended_lines(unknown))
+
+
+def test_what_is_only_known_to_be_the_least_says_so_wherever_it_stands() -> None:
+    least = replace(DONE, achieved=replace(DONE.achieved, steps=600, or_more=True))
+    lines = list(ended_lines(least))
+    assert lines[0].endswith("600 steps or more") and "18 or more achieved, 19 promised" in lines[2]
+    assert lines[3].startswith("whole run with 600 or more of 1000 steps:")
+    assert launch_to_json(least, 0)["steps_are_the_least"] is True
+
+
+def test_what_a_training_printed_moves_no_cursor() -> None:
+    foreign = replace(DONE, status="failed", detail="ValueError: \x1b[2J\x1b]0;pwn\x07", next_command="vtune \x1b[31m")
+    assert not any("\x1b" in line or "\x07" in line for line in ended_lines(foreign))

@@ -66,6 +66,9 @@ class Pace:
             return
         if now.last_step_s is None or before.last_step_s is None or now.last_step_s <= before.last_step_s:
             return
+        if now.last_aside_s is not None and now.last_aside_s > before.last_step_s:
+            # Counted with the step before it: its pause lies in this interval all the same.
+            return
         done, seconds = steps - before.steps, now.last_step_s - before.last_step_s
         self.whole = self.whole.plus(done, seconds)
         self._filling = self._filling.plus(done, seconds)

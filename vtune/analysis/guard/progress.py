@@ -27,6 +27,7 @@ class Progress:
     # Batches without gradients, checkpoints, and new passes of the training's loader: a rate between two looks must not
     # span them.
     aside: int = 0
+    last_aside_s: float | None = None
     saves: int = 0
     last_save_s: float | None = None
 
@@ -52,7 +53,8 @@ def progress_of(counts: Sequence[ProcessCounts], t_s: float, *, restarts_in_rate
     saved = [one for process in counts for one in process.of("saved")]
     validated = [one for process in counts for one in process.of("delivered") if not one.grad]
     saves = sum(one.count for one in saved)
-    passes = 0 if restarts_in_rate else _passes(stepping)
+    asides = [one for one in (*saved, *validated) if (one.kind, one.source) != ("saved", BRIEF)]
+    asides += [] if restarts_in_rate else _passes(stepping)
     return Progress(
         t_s=t_s,
         steps=step.count if step is not None else 0,
@@ -61,7 +63,8 @@ def progress_of(counts: Sequence[ProcessCounts], t_s: float, *, restarts_in_rate
             (one.last_s for process in counts for one in process.counted if one.kind != "pass"), default=None
         ),
         longest_gap_s=step.longest_gap_s if step is not None else 0.0,
-        aside=passes + sum(one.count for one in (*saved, *validated) if (one.kind, one.source) != ("saved", BRIEF)),
+        aside=sum(one.count for one in asides),
+        last_aside_s=max((one.last_s for one in asides), default=None),
         saves=saves,
         last_save_s=max((one.last_s for one in saved), default=None),
     )
@@ -71,11 +74,11 @@ def _most_steps(process: ProcessCounts) -> Counted:
     return max(process.of("step"), key=lambda one: one.count)
 
 
-def _passes(process: ProcessCounts) -> int:
+def _passes(process: ProcessCounts) -> list[Counted]:
     """Of the loader that feeds the steps, as a trial takes its epochs; one that is begun anew for each step is aside of
     nothing."""
     feeding = max((one for one in process.of("delivered") if one.grad), key=lambda one: one.count, default=None)
-    return sum(one.count for one in process.of("pass") if feeding is not None and one.source == feeding.source)
+    return [one for one in process.of("pass") if feeding is not None and one.source == feeding.source]
 
 
 class Checkpoints:

@@ -38,7 +38,7 @@ def why_slow(samples: Sequence[TelemetrySample], trial: Measurement, ram_bytes: 
     if cold is not None and cold > COLD_SHARE and cold > 2 * (trial.cold_fraction or 0.0):
         then = "unknown" if trial.cold_fraction is None else f"{trial.cold_fraction:.0%}"
         return "storage", f"{cold:.0%} of what it reads comes from the disk itself (in the trial: {then})"
-    return "unknown", "no cause is to be seen on this machine"
+    return "unknown", "nothing is to be seen on this machine that was not there in the trial as well"
 
 
 def _cold_share(samples: Sequence[TelemetrySample]) -> float | None:

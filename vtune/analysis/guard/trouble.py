@@ -27,7 +27,6 @@ OF: dict[TrialStatus, Trouble] = {
     TrialStatus.OUT_OF_RAM: "ram",
     TrialStatus.OUT_OF_SHM: "shm",
     TrialStatus.OUT_OF_VRAM: "vram",
-    TrialStatus.HUNG: "workers",
 }
 
 

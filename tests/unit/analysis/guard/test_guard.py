@@ -62,11 +62,13 @@ def test_validations_checkpoints_and_new_passes_are_counted_aside() -> None:
         t_s=11.0,
     )  # fmt: skip
     assert (seen.aside, seen.saves, seen.last_save_s, seen.last_sign_s) == (10, 2, 9.0, 10.0)
+    assert seen.last_aside_s == 10.5
 
 
 def test_epochs_that_are_part_of_the_promised_rate_and_loaders_beside_the_steps_are_not_aside() -> None:
     steps = counted("step", 40), counted("delivered", 40), counted("pass", 38, grad=False)
-    assert progress_of([process(*steps)], t_s=11.0, restarts_in_rate=True).aside == 0
+    in_rate = progress_of([process(*steps)], t_s=11.0, restarts_in_rate=True)
+    assert (in_rate.aside, in_rate.last_aside_s) == (0, None)
     # Another loader that is begun anew for each step.
     beside = replace(counted("delivered", 30), source=2), replace(counted("pass", 30, grad=False), source=2)
     assert progress_of([process(*steps, *beside)], t_s=11.0).aside == 38
@@ -75,7 +77,7 @@ def test_epochs_that_are_part_of_the_promised_rate_and_loaders_beside_the_steps_
 def test_a_checkpoint_that_took_no_time_is_one_and_no_reason_to_leave_steps_out_of_the_rate() -> None:
     brief = replace(counted("saved", 7, last_s=9.5), source=BRIEF)
     seen = progress_of([process(counted("step", 40), counted("saved", 2, last_s=9.0), brief)], t_s=11.0)
-    assert (seen.aside, seen.saves, seen.last_save_s) == (2, 9, 9.5)
+    assert (seen.aside, seen.last_aside_s, seen.saves, seen.last_save_s) == (2, 9.0, 9, 9.5)
 
 
 def checkpoints(*looks: tuple[float, int, float | None]) -> Checkpoints:
@@ -113,6 +115,28 @@ def test_the_steady_rate_leaves_out_whatever_lies_between_steps() -> None:
 def test_a_pause_in_which_nothing_steps_belongs_to_the_interval_after_it() -> None:
     pace = paced((1, 10, 0), (2, 20, 0), (2, 20, 4), (30, 30, 4), (31, 40, 4))
     assert pace.whole.rate == pytest.approx(10.0)
+
+
+# Ten steps a second, and five validation batches at 3.1 s, after which nothing steps for twenty seconds.
+BEFORE = [Progress(t_s=t, steps=10 * t, last_step_s=t) for t in (1, 2)]
+AFTER = [Progress(t_s=t, steps=10 * t - 200, last_step_s=t, aside=5, last_aside_s=3.1) for t in (24, 25)]
+
+
+@pytest.mark.parametrize(
+    "during",
+    [
+        # The batches are counted one look after the last step that was before them, or in the very same look.
+        [Progress(t_s=3, steps=30, last_step_s=3), Progress(t_s=4, steps=30, last_step_s=3, aside=5, last_aside_s=3.1)],
+        [Progress(t_s=4, steps=30, last_step_s=3, aside=5, last_aside_s=3.1)],
+        # By another process, which tells of its own later.
+        [Progress(t_s=3, steps=30, last_step_s=3)],
+    ],
+)
+def test_no_steady_interval_spans_a_validation_however_soon_its_batches_are_counted(during: list[Progress]) -> None:
+    pace = Pace()
+    for look in (*BEFORE, *during, *AFTER):
+        pace.look(look)
+    assert pace.whole.rate == pytest.approx(10.0) and pace.whole.steps in (20, 30)
 
 
 def test_the_first_steps_and_a_window_that_is_not_full_tell_nothing() -> None:
@@ -247,7 +271,7 @@ def safer(records: list[TrialRecord], now: TrialRecord, trouble: Any, **fields: 
 
 
 def with_ram(trial: int, rate: float, gib: float, **asked: Any) -> TrialRecord:
-    return a_trial(trial, rate, asked=asked, **{"measured": {"ram_peak_bytes": int(gib * GIB)}, "workers": 4} | {})
+    return a_trial(trial, rate, asked=asked, measured={"ram_peak_bytes": int(gib * GIB)}, workers=4)
 
 
 def test_the_next_safer_is_the_fastest_that_needs_clearly_less_of_what_ran_out() -> None:
@@ -326,11 +350,11 @@ def test_under_a_launcher_with_an_error_of_its_own_the_ranks_error_is_asked() ->
     assert disk_is_full(launchers, 74 * GIB, FULL) and not disk_is_full(launchers, 74 * GIB, "ValueError: label 7")
 
 
-def test_only_memory_hangs_and_lost_workers_call_for_safer_settings() -> None:
+def test_only_memory_and_lost_workers_call_for_safer_settings() -> None:
     lost = "RuntimeError: DataLoader worker (pid(s) 4711) exited unexpectedly"
     assert trouble_of(TrialStatus.CRASHED, lost) == "workers"
     assert trouble_of(TrialStatus.CRASHED, "KeyError: 'x'") is None
-    assert trouble_of(TrialStatus.OUT_OF_VRAM, "") == "vram" and trouble_of(TrialStatus.HUNG, "") == "workers"
+    assert trouble_of(TrialStatus.OUT_OF_VRAM, "") == "vram"
     assert trouble_of(TrialStatus.DIVERGED, "") is None
 
 
