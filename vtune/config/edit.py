@@ -21,6 +21,8 @@ from vtune.domain.effects import ConfigValue
 Changes = Mapping[tuple[str, ...], ConfigValue]
 # Whatever is neither is YAML, as everywhere.
 _SPLICES = {".json": json_splices, ".toml": toml_splices}
+# To the formats a no-break space is a letter as any other.
+_BLANK = " \t\r\n"
 
 
 def edited(raw: bytes, suffix: str, changes: Changes) -> bytes:
@@ -117,7 +119,7 @@ def _spliced(text: str, splices: Sequence[Splice], name: str, *, comments: bool)
     parts, at = [], 0
     for start, end, new in sorted(splices):
         gone = text[start:end]
-        if start < at or gone != gone.strip():
+        if start < at or gone != gone.strip(_BLANK):
             raise CannotEdit(f"{name} cannot be changed without changing something else")
         # On one line no comment can be within a value.
         if comments and "#" in gone and "\n" in gone:

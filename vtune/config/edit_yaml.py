@@ -13,7 +13,7 @@ import yaml
 from vtune.config.edit_problem import INTERPOLATION, CannotEdit, Path, Plain, Splice, dotted, line_end_of
 
 # Before a value: its anchor and its tag stay.
-_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
 # Words of YAML 1.1 for true and false, by pairs.
 _SWITCHES = {"true": "false", "yes": "no", "on": "off"}
 _BY_WORD = {word: pair for yes, no in _SWITCHES.items() for pair in [(no, yes)] for word in pair}

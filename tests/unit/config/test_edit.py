@@ -23,6 +23,7 @@ IN_PLACE: list[tuple[str, str, dict[tuple[str, ...], Any], str]] = [
      "# top\ntraining:\n    workers: 4\n    lr: 1e-3\n"),
     ("CRLF", "training:\r\n  workers: 1\r\n  x: 2\r\n", {W: 4}, "training:\r\n  workers: 4\r\n  x: 2\r\n"),
     ("a byte order mark", "\ufefftraining:\n  workers: 1\n", {W: 4}, "\ufefftraining:\n  workers: 4\n"),
+    ("a no-break space", "training:\n  workers: \xa0x\u3000  # kept\n", {W: 4}, "training:\n  workers: 4  # kept\n"),
     ("no final newline", "training:\n  workers: 1", {W: 4}, "training:\n  workers: 4"),
     ("tabs in a comment", "training:\n  workers: 1 #\ttab\t\n", {W: 4}, "training:\n  workers: 4 #\ttab\t\n"),
     ("unicode", "naïve: ü🙂\ntraining:\n  workers: 1 # größer 🙂\n", {W: 12},
