@@ -24,29 +24,30 @@ rehearsal: $(READY)
 	$(REHEARSE) probe --config configs/exp001_rehearsal.yaml $(ARGS)
 	$(if $(ARGS),,$(REHEARSE) phase --config configs/exp001_rehearsal.yaml --up-to 4 --options)
 
-# check has run tests/docs already. What times no training runs side by side, and what starts trainings two at a time;
-# the rest alone, since a test that times a training must not share the machine with another.
-WAITING := tests/integration/telemetry/test_nvml.py tests/integration/execution/test_silent_supervisor.py
-APART := -n 2 tests/unit tests/packaging $(WAITING)
+# check has run tests/docs already. What times no training runs side by side, one more than there are cores, since half of
+# it waits; the rest alone: a test that times a training, or itself, must not share the machine with another. Beside
+# others, another training changes nothing that these tell: refusals, endings, counts, memory of an emulated device.
 WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
-# Beside these, another training changes nothing that they tell: refusals, endings, counts, memory of an emulated device.
-UNTIMED := $(addprefix tests/integration/,ends growth knobs launch phase pipelines search vram doctor/test_known_training.py \
-	execution/test_data_loaders.py execution/test_launch_guard.py execution/test_lost_supervisor.py execution/test_outliving.py \
+BESIDE := tests/packaging tests/unit $(WATCHED) $(addprefix tests/integration/,ends growth knobs launch phase pipelines \
+	search vram doctor/test_known_training.py execution/test_data_loaders.py execution/test_launch_guard.py \
+	execution/test_lost_supervisor.py execution/test_outliving.py execution/test_silent_supervisor.py telemetry/test_nvml.py \
 	benchmarks/test_pipeline.py benchmarks/test_traps.py benchmarks/test_truth.py \
-	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py probe/test_scripts.py \
-	watch/test_watch.py) $(WATCHED)
-ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(WAITING) $(UNTIMED))
+	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py \
+	probe/test_scripts.py watch/test_watch.py)
+ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(BESIDE))
 # With arguments of one's own, any part may be left without a test.
 OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
+# What failed beside others is told, and run once more without them: then it has to pass.
+OR_AGAIN := || { test $$? -eq 1 && $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none $(BESIDE) $(ARGS); }
 
 test: check
-	$(BIN)/python -m pytest -q -m "not slow" $(APART) $(ARGS) $(OR_NONE)
-	$(BIN)/python -m pytest -q -m "not slow" -n 2 $(UNTIMED) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q -m "not slow and not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	$(BIN)/python -m pytest -q -m "not slow and timing" $(BESIDE) $(ARGS) $(OR_NONE)
 	$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
 
 test-all: check
-	$(BIN)/python -m pytest -q --durations=5 $(APART) $(ARGS) $(OR_NONE)
-	$(BIN)/python -m pytest -q --durations=5 -n 2 $(UNTIMED) $(ARGS) $(OR_NONE)
+	$(BIN)/python -m pytest -q --durations=15 -m "not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	$(BIN)/python -m pytest -q --durations=5 -m timing $(BESIDE) $(ARGS) $(OR_NONE)
 	$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
 
 check: lint types contracts docs

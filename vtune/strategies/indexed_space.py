@@ -53,10 +53,13 @@ class IndexedSpace:
     def code(self, settings: Mapping[str, Scalar]) -> Code | None:
         """None where they are not of this space. Names that it does not turn are not looked at."""
         places = [one.of(settings) for one in self._places]
-        idle = self.axes.idle([IDLE if place is None else place for place in places])
+        known = [IDLE if place is None else place for place in places]
+        idle = self.axes.idle(known)
         if any(place is None and at not in idle for at, place in enumerate(places)):
             return None
-        return tuple(IDLE if place is None or at in idle else place for at, place in enumerate(places))
+        for at in idle:
+            known[at] = IDLE
+        return tuple(known)
 
 
 class _Places:
@@ -71,12 +74,16 @@ class _Places:
 
     def of(self, settings: Mapping[str, Scalar]) -> int | None:
         shown = self._shown(settings)
-        if shown not in self._known:
-            self._known[shown] = self._find(shown)
-        return self._known[shown]
+        try:
+            return self._known[shown]
+        except KeyError:
+            return self._known.setdefault(shown, self._find(shown))
 
     def _shown(self, settings: Mapping[str, Scalar]) -> tuple[object, ...]:
-        return tuple(settings.get(name, _ABSENT) for name in self._names)
+        # Asked for each of many thousand settings; a generator would take twice as long.
+        if len(self._names) == 1:
+            return (settings.get(self._names[0], _ABSENT),)
+        return tuple([settings.get(name, _ABSENT) for name in self._names])
 
     def _find(self, shown: tuple[object, ...]) -> int | None:
         fits = self._fits(shown)
