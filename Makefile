@@ -41,14 +41,18 @@ OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
 OR_AGAIN := || { test $$? -eq 1 && $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none $(BESIDE) $(ARGS); }
 
 test: check
-	$(BIN)/python -m pytest -q -m "not slow and not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
-	$(BIN)/python -m pytest -q -m "not slow and timing" $(BESIDE) $(ARGS) $(OR_NONE)
-	$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
+	@echo "quick tests, three side by side"
+	@$(BIN)/python -m pytest -q -m "not slow and not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	@echo "quick tests, one after the other"
+	@$(BIN)/python -m pytest -q -m "not slow and timing" $(BESIDE) $(ARGS) $(OR_NONE)
+	@$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
 
 test-all: check
-	$(BIN)/python -m pytest -q --durations=15 -m "not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
-	$(BIN)/python -m pytest -q --durations=5 -m timing $(BESIDE) $(ARGS) $(OR_NONE)
-	$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
+	@echo "tests, three side by side"
+	@$(BIN)/python -m pytest -q --durations=15 -m "not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	@echo "tests, one after the other"
+	@$(BIN)/python -m pytest -q --durations=5 -m timing $(BESIDE) $(ARGS) $(OR_NONE)
+	@$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
 
 check: lint types contracts docs
 

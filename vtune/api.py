@@ -33,7 +33,8 @@ from vtune.knobs.describe import KnobView, describe_all
 from vtune.knobs.values import ranks_of
 from vtune.launcher.checks import check_nobody_measures, check_nothing_runs, check_overwrites, check_room, check_stale
 from vtune.launcher.plan import PlannedLaunch
-from vtune.launcher.run import Notify, run_launch
+from vtune.launcher.run import run_launch
+from vtune.launcher.telling import Notify
 from vtune.phases import PhaseResult, run_phases
 from vtune.racing import PlannedRace, RaceResult, planned_race, run_race
 from vtune.reporting.comparison import Comparison, compare_references

@@ -15,7 +15,7 @@ from vtune.domain.launch import LaunchEvent, LaunchResult
 from vtune.errors import VtuneError
 from vtune.execution.launch_detach import detached
 from vtune.launcher.plan import PlannedLaunch
-from vtune.launcher.run import LaunchProgress
+from vtune.launcher.telling import LaunchProgress
 from vtune.reporting.commands import near
 from vtune.reporting.launch_words import ended_lines, launch_to_json
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from vtune.domain.launch import LaunchEvent
 from vtune.domain.numbers import rate, seconds
-from vtune.launcher.run import LaunchProgress
+from vtune.launcher.telling import LaunchProgress
 from vtune.reporting.inert import harmless
 from vtune.reporting.launch_words import WHOLE
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from vtune.domain.effects import Scalar
-from vtune.domain.launch import Achieved, LaunchEvent, LaunchResult, LaunchStatus, Promise, Retry, StepDown
+from vtune.domain.launch import Achieved, LaunchResult, LaunchStatus, Promise, Retry, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -19,38 +16,18 @@ from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
-from vtune.execution.launch_prepare import PlannedAttempt, locks_of, note_launch, plan_attempt, write_config
-from vtune.execution.launch_running import identity
+from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
 from vtune.execution.named_data import data_evidence, data_prints
-from vtune.journal.launch_files import append_event, write_state
 from vtune.journal.paths import LaunchPaths, TrialPaths
 from vtune.launcher.left_behind import has_saved
 from vtune.launcher.make import make_launch
 from vtune.launcher.plan import PlannedLaunch, promise_now
 from vtune.launcher.record import keep
 from vtune.launcher.safer import GoOn, find_safer, go_on, if_again, lost_for_no_known_reason, slower_by
+from vtune.launcher.telling import Course, Notify, Telling
 from vtune.reporting.words import settings_text
 
 MOST_STEP_DOWNS = 3
-STATE_EVERY_S = 3.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchProgress:
-    steps: int
-    steps_at_end: int | None
-    achieved: Achieved
-    promised: float | None
-    promised_run_s: float | None
-    seconds: float
-    # Without a sign for so long, where that is worth a word; and after how long that is a hang.
-    still_s: float | None = None
-    hang_after_s: float | None = None
-
-    @property
-    def run_s(self) -> float | None:
-        """The whole run, as it goes."""
-        return None if self.achieved.left_s is None else self.seconds + self.achieved.left_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +41,6 @@ class _End:
     go_on: GoOn | None
 
 
-Notify = Callable[[LaunchEvent | LaunchProgress], None]
-
-
 def run_launch(planned: PlannedLaunch, machine: Machine, engine: LocalEngine, notify: Notify) -> LaunchResult:
     launch = planned.study.launch(planned.number)
     make_launch(launch, planned)
@@ -77,13 +51,8 @@ class _Run:
     def __init__(
         self, planned: PlannedLaunch, machine: Machine, engine: LocalEngine, launch: LaunchPaths, notify: Notify
     ) -> None:
-        self._planned, self._machine, self._engine, self._launch, self._listener = (
-            planned,
-            machine,
-            engine,
-            launch,
-            notify,
-        )
+        self._planned, self._machine, self._engine, self._launch = planned, machine, engine, launch
+        self._telling = Telling(planned, launch, notify)
         self._settings: Mapping[str, Scalar] = planned.settings
         self._record = planned.record
         self._attempt, self._ran_s = 0, 0.0
@@ -97,9 +66,6 @@ class _Run:
         # Before its first attempt.
         self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
         self._unfit: set[int] = {planned.record.trial}
-        self._started_s = time.monotonic()
-        self._state_due_s = 0.0
-        self._standing: Standing | None = None
 
     @property
     def _steps_before(self) -> int:
@@ -111,7 +77,7 @@ class _Run:
         return sum(end.achieved.steps for _, _, end, _ in self._unkept)
 
     def to_its_end(self) -> LaunchResult:
-        self.write_state("running", force=True)
+        self._telling.state("running", self._course)
         try:
             end = self._attempts()
         except KeyboardInterrupt:
@@ -172,9 +138,9 @@ class _Run:
 
     def _break_off(self, status: LaunchStatus, why: str) -> None:
         """There will be no result: what ran before is kept all the same."""
-        self._standing = None
+        self._telling.nothing_runs()
         self._tell("ended", f"{status}: {why}")
-        self.write_state(status, force=True)
+        self._telling.state(status, self._course)
         self._keep_all()
 
     def _run_attempt(self) -> tuple[AttemptEnd, Ended]:
@@ -309,7 +275,7 @@ class _Run:
         )
 
     def _finish(self, end: _End) -> LaunchResult:
-        self._standing = None
+        self._telling.nothing_runs()
         self._tell("ended", f"{end.status}{f': {end.how.detail}' if end.how.detail else ''}")
         achieved = self._of_all_attempts(end.achieved, completed=end.status == "completed")
         if end.status == "completed":
@@ -328,7 +294,7 @@ class _Run:
             next_command=None if end.go_on is None else end.go_on.command,
             next_note=None if end.go_on is None else end.go_on.note,
         )
-        self.write_state(end.status, force=True, achieved=replace(end.achieved, left_s=achieved.left_s))
+        self._telling.state(end.status, self._course, achieved=replace(end.achieved, left_s=achieved.left_s))
         self._keep_all()
         return result
 
@@ -350,68 +316,19 @@ class _Run:
         or_more = not last.counters_gone and steps < most and not (completed and steps == planned)
         return replace(last, steps=steps, seconds=took_s, samples_per_s_whole=whole, or_more=or_more)
 
-    def _tell(self, kind: str, text: str, **data: Any) -> None:
-        event = LaunchEvent(at=time.time(), kind=kind, text=text, data={"attempt": self._attempt, **data})
-        append_event(self._launch, event)
-        self._notify(event)
+    def _tell(self, kind: str, text: str) -> None:
+        self._telling.event(kind, text, attempt=self._attempt)
 
     def _show(self, standing: Standing) -> None:
-        pid = standing.leader_pid
-        # Without one it was not started yet, or never will be: another training may hold its folder.
-        if pid is not None and (self._standing is None or self._standing.leader_pid != pid):
-            self._standing = standing
-            note_launch(self._planned.experiment.workload, self._launch)
-            self._tell("started", f"attempt {self._attempt} runs as process {pid}", pid=pid, guard_pid=os.getpid())
-        self._standing = standing
-        self.write_state("ending" if standing.ending else "running")
-        self._notify(
-            LaunchProgress(
-                steps=self._steps_before + standing.achieved.steps,
-                steps_at_end=self._planned.spec.promise.steps,
-                achieved=standing.achieved,
-                promised=self._promise.samples_per_s,
-                promised_run_s=self._promise.run_s,
-                seconds=time.monotonic() - self._started_s,
-                still_s=standing.still_s,
-                hang_after_s=standing.hang_after_s,
-            )
+        self._telling.progress(standing, self._course)
+
+    @property
+    def _course(self) -> Course:
+        return Course(
+            attempt=self._attempt,
+            settings=self._settings,
+            promise=self._promise,
+            steps_before=self._steps_before,
+            step_downs=len(self._step_downs),
+            retries=len(self._retries),
         )
-
-    def _notify(self, event: LaunchEvent | LaunchProgress) -> None:
-        # A terminal that was closed under it takes no more words, and is no reason to end a run without its checkpoint.
-        with contextlib.suppress(OSError):
-            self._listener(event)
-
-    def write_state(self, status: str, *, force: bool = False, achieved: Achieved | None = None) -> None:
-        """`running` also while it is asked to end: as long as it is, somebody runs."""
-        now_s = time.monotonic()
-        if not force and now_s < self._state_due_s:
-            return
-        self._state_due_s = now_s + STATE_EVERY_S
-        standing, promise = self._standing, self._promise
-        achieved = achieved or (standing.achieved if standing is not None else Achieved())
-        state: dict[str, Any] = {
-            "launch": self._planned.number,
-            "status": "running" if status == "ending" else status,
-            "ending": standing.ending if standing is not None else None,
-            "at": time.time(),
-            "guard": identity(os.getpid()),
-            "attempt": self._attempt,
-            "pid": standing.leader_pid if standing is not None else None,
-            "supervisor_pid": standing.supervisor_pid if standing is not None else None,
-            "settings": dict(self._settings),
-            "steps": self._steps_before + achieved.steps if not achieved.counters_gone else None,
-            "steps_before": self._steps_before,
-            "resumed": self._planned.resume,
-            "steps_at_end": promise.steps,
-            "samples_per_s": achieved.samples_per_s,
-            "samples_per_s_whole": achieved.samples_per_s_whole,
-            "promised_samples_per_s": promise.samples_per_s,
-            "promised_run_s": promise.run_s,
-            "left_s": achieved.left_s,
-            "seconds": now_s - self._started_s,
-            "ram_bytes": standing.ram_bytes if standing is not None else None,
-            "step_downs": len(self._step_downs),
-            "retries": len(self._retries),
-        }
-        write_state(self._launch, state)

@@ -17,8 +17,8 @@ from vtune.config.command_line import CommandLine
 from vtune.domain.launch import LaunchEvent, LaunchResult
 from vtune.domain.trial import TrialStatus
 from vtune.launcher.plan import PlannedLaunch
-from vtune.launcher.run import LaunchProgress
 from vtune.launcher.safer import go_on
+from vtune.launcher.telling import LaunchProgress
 
 Make = Callable[..., Study]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from vtune.cli.launch_lines import LaunchLines, progress_text
 from vtune.domain.launch import Achieved
-from vtune.launcher.run import LaunchProgress
+from vtune.launcher.telling import LaunchProgress
 
 NOW = LaunchProgress(
     steps=400, steps_at_end=1000, promised=20.0, promised_run_s=1000.0, seconds=500.0, hang_after_s=120.0,
