@@ -17,7 +17,7 @@ from vtune.journal.paths import StudyPaths
 from vtune.reporting.comparison import check_two
 from vtune.reporting.references import Side, find_side
 from vtune.strategies.race import Race
-from vtune.strategies.race_plan import RacePlan, plan_launches, turned
+from vtune.strategies.race_plan import RacePlan, plan_race, turned
 from vtune.strategies.relaunch import changed_since
 from vtune.tuner import Tuning, tune
 
@@ -91,7 +91,7 @@ def planned_race(
             f"--race launches settings of one study anew, and {a} and {b} are of two",
             hint="name two trials of one study, as quickstart:1 quickstart:7",
         )
-    plan = plan_launches(
+    plan = plan_race(
         one.records,
         one.record,
         other.record,

@@ -20,8 +20,8 @@ from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec, TrialStatus
 from vtune.execution.engines.local import LocalEngine, LocalTrial
 from vtune.execution.evidence import KernelWitness
 from vtune.execution.evidence_stacks import take_stacks
+from vtune.execution.launch_sight import LaunchSight, MemoryLimits
 from vtune.execution.launch_stopped import Stopped
-from vtune.execution.launch_watch import LaunchWatch, MemoryLimits
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.stopping import stands_still
 from vtune.journal.files import dump_json
@@ -125,7 +125,7 @@ def run_attempt(
         )
         started_s = time.monotonic()
         in_rate = guarded.trial.restarts_in_rate
-        watch = LaunchWatch(folder, trial, devices, telemetry, started_s, restarts_in_rate=in_rate)
+        watch = LaunchSight(folder, trial, devices, telemetry, started_s, restarts_in_rate=in_rate)
         guard = _Guard(folder, guarded, trial, watch, memory, started_s, tell, show)
         while True:
             try:
@@ -157,7 +157,7 @@ class _Guard:
         folder: TrialPaths,
         guarded: Guarded,
         trial: LocalTrial,
-        watch: LaunchWatch,
+        watch: LaunchSight,
         memory: MemoryLimits,
         started_s: float,
         tell: Tell,

@@ -18,7 +18,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.strategies.known import Known
-from vtune.strategies.race_plan import RacePlan, plan_launches, turned
+from vtune.strategies.race_plan import RacePlan, plan_race, turned
 
 # Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race.
 MOST_PROOFS = 2
@@ -162,7 +162,7 @@ def _race(found: Found, own: Sequence[TrialRecord], history: Sequence[TrialRecor
     if turned(winner) == turned(baseline) or (choice.best is winner and not choice.unconfirmed and not rivals):
         return None
     rounds = 2 * (ROUNDS + EXTRA_ROUNDS) // (2 + len(rivals)) - EXTRA_ROUNDS
-    return plan_launches(history, baseline, winner, rounds=rounds, cores=found.machine.cores, beside=rivals)
+    return plan_race(history, baseline, winner, rounds=rounds, cores=found.machine.cores, beside=rivals)
 
 
 def _rivals(

@@ -32,7 +32,7 @@ class RacePlan:
     launch_s: float
 
 
-def plan_launches(
+def plan_race(
     records: Sequence[TrialRecord],
     a: TrialRecord,
     b: TrialRecord,

@@ -75,7 +75,7 @@ def test_what_waits_for_a_device_at_work_does_not_hang(
 def test_slower_than_promised_is_told_and_so_is_that_it_is_fast_again(
     guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vtune.execution.launch_watch.LOOK_S", 0.1)
+    monkeypatch.setattr("vtune.execution.launch_sight.LOOK_S", 0.1)
     began_s = time.monotonic() - 60.0
     looks = iter([(10, 1.0), (30, 11.0), (50, 21.0), (70, 23.0)])
 

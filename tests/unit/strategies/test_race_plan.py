@@ -14,14 +14,14 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
 from vtune.strategies.race import Race
-from vtune.strategies.race_plan import RacePlan, plan_launches
+from vtune.strategies.race_plan import RacePlan, plan_race
 
 FOUR = {"workers": 4}
 A, B = a_trial(1, 10.0), a_trial(2, 10.3, asked=FOUR)
 
 
 def plan(records: Sequence[TrialRecord], **asked: Any) -> RacePlan:
-    return plan_launches(records, A, B, **asked)
+    return plan_race(records, A, B, **asked)
 
 
 def launches(
@@ -84,12 +84,12 @@ def test_a_race_of_which_a_launch_was_interrupted_was_begun() -> None:
 def test_launches_beyond_doubt_are_not_raced_unless_asked_or_begun() -> None:
     far = a_trial(2, 31.0, asked=FOUR)
     for a, b in ((A, far), (far, A)):
-        sure = plan_launches([A, far], a, b)
+        sure = plan_race([A, far], a, b)
         assert sure.known is not None and sure.launches == 0 and not sure.standing.decided
-        assert plan_launches([A, far], a, b, again=True).launches == 20
+        assert plan_race([A, far], a, b, again=True).launches == 20
     assert plan([A, B]).known is None
-    begun = launches(plan_launches([A, far], A, far).race, [A, far], 3.1, most=1)
-    assert plan_launches(begun, A, far).launches == 19
+    begun = launches(plan_race([A, far], A, far).race, [A, far], 3.1, most=1)
+    assert plan_race(begun, A, far).launches == 19
 
 
 def test_fewer_rounds_do_not_shorten_a_race_and_a_narrower_zone_goes_on_with_it() -> None:
@@ -108,6 +108,6 @@ def test_fewer_rounds_do_not_shorten_a_race_and_a_narrower_zone_goes_on_with_it(
 
 def test_settings_that_are_the_same_or_have_no_rate_are_refused() -> None:
     with pytest.raises(UsageError, match="nothing to race"):
-        plan_launches([A, B], A, A)
+        plan_race([A, B], A, A)
     with pytest.raises(UsageError, match="trial 2 has no rate"):
-        plan_launches([A, B], A, replace(B, status=TrialStatus.HUNG))
+        plan_race([A, B], A, replace(B, status=TrialStatus.HUNG))

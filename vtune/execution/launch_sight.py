@@ -39,7 +39,7 @@ class MemoryLimits:
     epoch_steps: int | None = None
 
 
-class LaunchWatch:
+class LaunchSight:
     def __init__(
         self,
         folder: TrialPaths,

@@ -12,7 +12,7 @@ import pytest
 from support.counters import write_counts
 from support.told_driver import told_driver
 from support.trial_writer import TrialWriter
-from vtune.execution.launch_watch import LaunchWatch, MemoryLimits
+from vtune.execution.launch_sight import LaunchSight, MemoryLimits
 from vtune.journal.paths import TrialPaths
 from vtune.telemetry.gpus import GpuSampler
 
@@ -27,14 +27,14 @@ def devices() -> GpuSampler:
 
 
 @pytest.fixture
-def watch(tmp_path: Path, devices: GpuSampler) -> Iterator[LaunchWatch]:
+def watch(tmp_path: Path, devices: GpuSampler) -> Iterator[LaunchSight]:
     with open(tmp_path / "telemetry.jsonl", "ab", buffering=0) as file:
-        yield LaunchWatch(TrialPaths(tmp_path), NO_PROCESSES, devices, file, 0.0)
+        yield LaunchSight(TrialPaths(tmp_path), NO_PROCESSES, devices, file, 0.0)
 
 
 @pytest.mark.parametrize("grows", ["shm", "vram"])
 def test_memory_that_will_not_last_to_the_planned_end_is_foreseen_whichever_it_is(
-    watch: LaunchWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grows: str
+    watch: LaunchSight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grows: str
 ) -> None:
     training, held = TrialWriter(tmp_path), {"shm": GIB, "vram": GIB}
     monkeypatch.setattr(
@@ -52,7 +52,7 @@ def test_memory_that_will_not_last_to_the_planned_end_is_foreseen_whichever_it_i
 
 
 def test_a_share_of_the_vram_is_a_limit_of_so_many_bytes_of_the_device(
-    watch: LaunchWatch, devices: GpuSampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watch: LaunchSight, devices: GpuSampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told_driver(monkeypatch, total_bytes=8 * GIB)
     TrialWriter(tmp_path).fact("memory", reserved=5 * GIB)
