@@ -42,7 +42,7 @@ from vtune.reporting.phase_times import Expected, expected, scout_to_come
 from vtune.reporting.references import find_side, read_again
 from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.study_report import find_report
-from vtune.search import AskedSearch, SearchResult, run_search, space_by
+from vtune.search import AskedSearch, SearchResult, run_search, scout_s_of, space_by
 from vtune.selftest.cells import Cell
 from vtune.selftest.session import Selftest, run_selftest
 from vtune.strategies.fixed import Once
@@ -210,7 +210,8 @@ def plan_search(experiment: Experiment, asked: AskedSearch, *, results: Path = P
     experiment = heeding(experiment, paths)
     records = tuple(Journal(paths.journal).read())
     others = left_out(records, experiment, paths)
-    hunt = asked.strategy(experiment, machine, others, already=last_trial(records)).hunt(records)
+    scout_s = scout_s_of(paths, records)
+    hunt = asked.strategy(experiment, machine, others, already=last_trial(records), scout_s=scout_s).hunt(records)
     space = space_by(hunt, experiment, machine)
     return PlannedSearch(
         asked=asked,

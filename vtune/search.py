@@ -15,9 +15,10 @@ from vtune.domain.machine import Machine
 from vtune.domain.progress import HuntMoved, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Importance, Sampler, Space
-from vtune.domain.trial import Proposal, TrialStatus
+from vtune.domain.trial import Proposal
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
+from vtune.journal.scouted import scouted
 from vtune.knobs.ways import current_settings
 from vtune.one_core import on_one_core
 from vtune.reporting.report_files import Written, write_report_files
@@ -30,8 +31,8 @@ from vtune.strategies.left_out import left_out
 from vtune.strategies.optuna_samplers import Told, optuna_importance
 from vtune.strategies.race_plan import turned
 from vtune.strategies.search import Search
-from vtune.strategies.search_asked import done_of
-from vtune.strategies.space import USUAL, as_asked, space_of
+from vtune.strategies.search_asked import ORIGIN
+from vtune.strategies.space import USUAL, space_of
 from vtune.tuner import Tuning, tune_until_stopped
 
 
@@ -42,11 +43,19 @@ class AskedSearch:
     sampler: Sampler = "auto"
     # The user's own settings among them; confirmations come extra.
     trials: int = 20
-    # Of the launches' own seconds, confirmations included.
+    # Of the launches' own seconds, confirmations and a scout run included.
     budget_s: float | None = None
     confirm: bool = True
 
-    def strategy(self, experiment: Experiment, machine: Machine, others: frozenset[int], *, already: int = 0) -> Search:
+    def strategy(
+        self,
+        experiment: Experiment,
+        machine: Machine,
+        others: frozenset[int],
+        *,
+        already: int = 0,
+        scout_s: float = 0.0,
+    ) -> Search:
         return Search(
             experiment=experiment,
             machine=machine,
@@ -56,15 +65,18 @@ class AskedSearch:
             confirm=self.confirm,
             left_out=others,
             already=already,
+            scout_s=scout_s,
         )
 
     def expected(
-        self, hunt: Hunt, space: Space, experiment: Experiment, records: Sequence[TrialRecord]
+        self,
+        hunt: Hunt,
+        space: Space,
+        experiment: Experiment,
+        records: Sequence[TrialRecord],
     ) -> ExpectedSearch:
-        """`records`: those of the study; the hunt says which of them are its own."""
-        own = [one for one in records if one.trial in hunt.trials or one.status is TrialStatus.INTERRUPTED]
-        used_s = done_of(own, hunt.baseline).used_s if hunt.baseline is not None else 0.0
-        left_s = None if self.budget_s is None else max(0.0, self.budget_s - used_s)
+        """`records`: those of the study."""
+        left_s = None if self.budget_s is None else max(0.0, self.budget_s - hunt.used_s)
         return expected_search(
             hunt,
             experiment.window,
@@ -144,7 +156,7 @@ def what_mattered(
         return found
     told = [
         Told(
-            settings=as_asked(turned(record), own, experiment),
+            settings={**own, **turned(record)},
             samples_per_s=launched_rate(record, ranked_by, None).value,
             over=0.0,
         )
@@ -153,6 +165,13 @@ def what_mattered(
     ]
     shares = optuna_importance(space, told)
     return tuple(replace(one, share=shares[one.knob], by="optuna") if one.knob in shares else one for one in found)
+
+
+def scout_s_of(study: StudyPaths, history: Sequence[TrialRecord]) -> float:
+    """That a scout run of a search took: not one of phases, whose trials are before its first."""
+    scout = scouted(study)
+    first = min((one.trial for one in history if one.origin == ORIGIN), default=None)
+    return scout[1] if scout is not None and first is not None and scout[0] >= first else 0.0
 
 
 class _Hunting:
@@ -168,7 +187,7 @@ class _Hunting:
 
     def look(self, history: Sequence[TrialRecord], *, ended: bool = False) -> Hunt:
         """`ended`: there is time to ask which knob mattered."""
-        strategy = self._strategy
+        strategy = replace(self._strategy, scout_s=scout_s_of(self._paths, history))
         hunt = strategy.hunt(history)
         space = space_by(hunt, strategy.experiment, strategy.machine)
         mattered = what_mattered(hunt, space, history, strategy.experiment, strategy.machine) if ended else ()

@@ -42,9 +42,9 @@ def _row(name: str, row: Mapping[str, Any]) -> str:
     passes = ties_or_beats(found) and of_grid <= OF_GRID and of_tpe <= OF_TPE
     value, low, high = found
     cells = [
-        f"{grid['trials']}, {_minutes(grid)}, {grid['key']}",
-        f"{_minutes(tpe)}, {tpe['key']}",
-        f"{auto['trials']}, {_minutes(auto)}, {auto['key']}",
+        f"{grid['trials']}, {_minutes(grid)}, {_choice(grid, row)}",
+        f"{_minutes(tpe)}, {_choice(tpe, row)}",
+        f"{auto['trials']}, {_minutes(auto)}, {_choice(auto, row)}",
         "the same settings" if auto["key"] == grid["key"] else f"{value:.3f} ({low:.3f} to {high:.3f})",
         f"{of_grid:.2f}",
         f"{of_tpe:.2f}",
@@ -71,6 +71,12 @@ def ties_or_beats(found: tuple[float, float, float]) -> bool:
     """As fast as makes no difference; a wide interval alone is no tie."""
     value, _, high = found
     return value >= 1 - EQUAL and high >= 1
+
+
+def _choice(one: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """The user's own settings begin the first round."""
+    own = next(iter(row["rounds"][0]))
+    return f"{one['key']} (the user's own)" if one["key"] == own else str(one["key"])
 
 
 def _failed(row: Mapping[str, Any], name: str) -> bool:

@@ -64,6 +64,8 @@ class Hunt:
     # Of what `--trials` allows: launched by it, the baseline included, and given back because nothing untried can win.
     counted: int = 0
     given_back: int = 0
+    # Of its budget: seconds of its launches, of those that confirmed and of a scout run.
+    used_s: float = 0.0
     # Launches still to come, with confirmations, at least and at most.
     left: tuple[int, int] = (0, 0)
     # Why no more settings are tried, in one sentence; None while they are.

@@ -22,6 +22,7 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal, JournalText
 from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
+from vtune.journal.scouted import scouted
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
 
@@ -212,12 +213,11 @@ def _config(experiment: Experiment | None, paths: StudyPaths) -> Path | None:
 
 
 def _scout_s(paths: StudyPaths, *tuned: PhasesOfStudy | SearchOfStudy | None) -> float:
-    try:
-        number = json.loads(paths.scout.spec.read_text(encoding="utf-8"))["trial"]
-        took = float(json.loads(paths.scout.outcome.read_text(encoding="utf-8"))["seconds"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    scout = scouted(paths)
+    if scout is None:
         return 0.0
-    return took if any(one is not None and number in one.trials for one in tuned) else 0.0
+    number, took_s = scout
+    return took_s if any(one is not None and number in one.trials for one in tuned) else 0.0
 
 
 def _loader_at(experiment: Experiment | None, paths: StudyPaths, records: Sequence[TrialRecord]) -> str | None:

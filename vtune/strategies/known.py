@@ -38,8 +38,14 @@ class Known:
     ) -> None:
         """`leaders`: trials that a run can be made with. What was ended early for one of them is answered; for
         anybody else its settings are open."""
-        # What was interrupted is measured again.
-        self.told = [one for one in history if one.status is not TrialStatus.INTERRUPTED]
+        # What was interrupted is measured again; and what was refused for the room that there was then is asked for by
+        # the next call, which launches nothing where there is no more by now.
+        self.told = [
+            one
+            for one in history
+            if one.status is not TrialStatus.INTERRUPTED
+            and not (one.status is TrialStatus.REFUSED and one.trial <= already)
+        ]
         # What was fed from memory is no run, and a full run is no trial; both say much of the training.
         self.records = [one for one in self.told if one.measurement.ceiling is None and not full_run(one)]
         self._interrupted = [one for one in history if one.status is TrialStatus.INTERRUPTED]

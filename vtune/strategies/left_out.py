@@ -1,4 +1,4 @@
-"""Which trials of a journal a plan of phases cannot rest on: they ran another command, config or code than now."""
+"""Which trials neither phases nor a search can rest on: they ran another command, config or code than now."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Asked:
     sampler: Sampler = "auto"
     # With the baseline; confirmations come extra.
     trials: int = 20
-    # Of the launches' own seconds, confirmations included.
+    # Of the launches' own seconds, confirmations and a scout run included.
     budget_s: float | None = None
     confirm: bool = True
     # Trials of the journal that count for nothing: they ran another command, config or code than now.
@@ -33,6 +33,8 @@ class Asked:
     seed: int = 0
     # The last trial that the journal had when this call began.
     already: int = 0
+    # That a scout run took, which is no trial.
+    scout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +62,13 @@ class Done:
         return self.passes(asked, self.trial_s, kept_s=kept_s)
 
     def passes(self, asked: Asked, next_s: float, *, kept_s: float = 0.0) -> Ended | None:
-        if asked.budget_s is None or self.used_s + next_s + kept_s <= asked.budget_s:
+        used_s = self.used_s + asked.scout_s
+        if asked.budget_s is None or used_s + next_s + kept_s <= asked.budget_s:
             return None
         kept = f", {seconds(kept_s)} are kept for the winner's second launch" if kept_s else ""
         return Ended(
             why=f"another launch of about {seconds(next_s)} would pass the budget of {seconds(asked.budget_s)}"
-            f" ({seconds(self.used_s)} used{kept})",
+            f" ({seconds(used_s)} used{kept})",
             gives_back=False,
         )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vtune.analysis.comparable import launched_rate, metric_of
+from vtune.analysis.comparable import launched_rate, memory_steps, metric_of
 from vtune.analysis.compare import Z95
 from vtune.analysis.model.points import Floats
 from vtune.analysis.model.residuals import Corrected
@@ -32,8 +32,6 @@ BATCH_STEP = 4
 NOT_WORTH_IT = 0.004
 # What cannot come this near the leader is no guess worth a trial, whoever makes it.
 FAR_BELOW = 0.95
-# Peaks within such a step are the same.
-MEMORY_STEP = math.log(1.1)
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,8 @@ class Outlook:
         workers = full.get("workers")
         return (
             now != before,
-            _step(predicted.ram_bytes),
-            _step(predicted.vram_bytes),
+            memory_steps(predicted.ram_bytes),
+            memory_steps(predicted.vram_bytes),
             workers if isinstance(workers, int) else 0,
             len(self.candidates[at]),
         )
@@ -167,7 +165,7 @@ class Outlook:
     @cached_property
     def _largest(self) -> float:
         """The largest batch that ran."""
-        ran = [one.settings.get("batch_size", self.seen.own.get("batch_size")) for one in self.seen.fitting]
+        ran = [one.settings.get("batch_size", self.seen.own.get("batch_size")) for one in self.seen.ran]
         return max((one for one in ran if isinstance(one, int)), default=math.inf)
 
 
@@ -179,7 +177,3 @@ def _at_most(predicted: Prediction, sd: float) -> float:
 def _effective(settings: Mapping[str, Scalar]) -> tuple[Scalar, Scalar] | float:
     batch, times = settings.get("batch_size"), settings.get("accumulate_steps") or 1
     return batch * times if isinstance(batch, int) and isinstance(times, int) else (batch, times)
-
-
-def _step(needs: int | None) -> int:
-    return round(math.log(max(1, needs)) / MEMORY_STEP) if needs is not None else 0

@@ -28,9 +28,9 @@ from vtune.strategies.search_asked import ORIGIN, Asked, Ended, done_of, setting
 from vtune.strategies.search_auto import NOT_WORTH_IT, Outlook
 from vtune.strategies.search_fit import gentler_settings, nearest_relaxation, nothing_fits
 from vtune.strategies.search_next import IN_VAIN, Chooser
-from vtune.strategies.search_seen import Seen, fitting_of
+from vtune.strategies.search_seen import Seen, fastest_of, fitting_of
 from vtune.strategies.search_values import Values, more_workers, values_ran
-from vtune.strategies.space import space_of
+from vtune.strategies.space import may_launch, space_of
 
 # So many looks in a row have to say that nothing is to be won; and after so few trials a model knows too little of what
 # it does not know to say it; of fewer where what it said of each has come,
@@ -55,13 +55,17 @@ class Look:
         if baseline is None:
             return self._first()
         self._done = done_of(self._history, baseline)
+        # What ended the search is judged as it was then: what confirms takes time as well, and opens nothing again.
+        self._searched = done_of(
+            [one for one in self._history if one.origin != "confirm" or one.trial <= self._until], baseline
+        )
         self._seen = self._seen_by(self._known, baseline)
         self._outlook = Outlook(self._seen)
         self._chooser = Chooser(asked=self._asked, outlook=self._outlook)
         stopped = self._to_build_on(baseline)
         if stopped is not None:
             return stopped
-        ended = self._done.spent(self._asked, claims=self._claims)
+        ended = self._searched.spent(self._asked, claims=self._claims)
         if ended is None and (why := self._read_otherwise(baseline)) is not None:
             return self._told(self._proposal(self._asked.experiment.settings, why), None)
         ended = ended or self._nothing_to_win()
@@ -110,7 +114,7 @@ class Look:
 
     def _read_otherwise(self, baseline: TrialRecord) -> str | None:
         """Why the user's own settings are launched again: nothing is compared with what read its data otherwise."""
-        best, own = self._seen.fastest, self._asked.experiment.settings
+        best, own = self._leader, self._asked.experiment.settings
         if best is None or not has_rate(baseline) or same_cache(best, baseline):
             return None
         regime = best.measurement.cache
@@ -126,9 +130,9 @@ class Look:
     def _proposal(self, wanted: Mapping[str, Scalar], reason: str) -> Proposal:
         model = self._seen.model
         predicted = model.predict(wanted) if model is not None else None
-        return Proposal(
-            settings=dict(wanted), reason=reason, origin=ORIGIN, predicted=predicted, beat=self._to_be_beaten()
-        )
+        # Never one of the user's own settings, which all others are compared with.
+        beat = self._to_be_beaten() if wanted != self._asked.experiment.settings else None
+        return Proposal(settings=dict(wanted), reason=reason, origin=ORIGIN, predicted=predicted, beat=beat)
 
     def _to_be_beaten(self) -> Beat | None:
         """A trial that is surely slower than the best so far ends early."""
@@ -139,8 +143,13 @@ class Look:
     @property
     def _claims(self) -> bool:
         """Others than the user's own lead, which is to be confirmed."""
-        best = self._seen.fastest
+        best = self._leader
         return best is not None and self._baseline is not None and settings_of(best) != settings_of(self._baseline)
+
+    @cached_property
+    def _leader(self) -> TrialRecord | None:
+        """By what was known before anything was confirmed: else the first rounds of a race might end it."""
+        return fastest_of([one for one in self._seen.fitting if one.trial <= self._until])
 
     def _nothing_to_win(self) -> Ended | None:
         """By what was known before anything was confirmed: the confirmations must not open the search again. Only who
@@ -212,20 +221,19 @@ class Look:
         return replace(
             self._told(proposal, confirmed),
             ended=why,
-            given_back=max(0, self._asked.trials - self._done.counted) if ended.gives_back else 0,
+            given_back=max(0, self._asked.trials - self._searched.counted) if ended.gives_back else 0,
             stage="done" if proposal is None else "confirm",
             left=confirmed.left if proposal is not None else (0, 0),
         )
 
     def _confirmation(self, *, launches: bool) -> Confirmation:
-        seen = self._seen
-        winner = seen.fastest
+        seen, winner = self._seen, self._leader
         found = Found(
             experiment=self._asked.experiment,
             machine=self._asked.machine,
             baseline=self._baseline,
             own=seen.own,
-            trials=[one.trial for one in self._known.records if one.trial <= self._until],
+            trials=[one.trial for one in self._known.records if one.trial <= self._until and self._may_launch(one)],
             winner=winner,
             settings={**self._asked.experiment.settings, **(turned(winner) if winner is not None else {})},
         )
@@ -245,6 +253,7 @@ class Look:
             settings=dict(confirmed.settings if confirmed is not None else asked.experiment.settings),
             trials=confirmed.trials if confirmed is not None else tuple(one.trial for one in self._known.records),
             counted=done.counted,
+            used_s=done.used_s + asked.scout_s,
             left=(1, most) if proposal is not None else (0, 0),
             settings_in_all=len(self._seen.space.settings),
             over_a_limit=len(outlook.ruled_out) - by_failure,
@@ -277,8 +286,10 @@ class Look:
             baseline=baseline,
             own=own,
             space=Space(dimensions=(), settings=()),
-            fitting=fitting_of(known.records, experiment.limits, machine.ram_bytes),
+            ran=fitting_of(known.records, experiment.limits, machine.ram_bytes),
+            fitting=(),
         )
+        seen = replace(seen, fitting=[one for one in seen.ran if self._may_launch(one, own)])
         ran = values_ran(seen.fitting)
         seen = replace(seen, space=self._space(own, baseline, ran))
         more = more_workers(seen)
@@ -286,6 +297,10 @@ class Look:
             return seen
         ran = {**ran, WORKERS.name: ran.get(WORKERS.name, frozenset()) | more}
         return replace(seen, space=self._space(own, baseline, ran))
+
+    def _may_launch(self, record: TrialRecord, own: Mapping[str, Scalar] | None = None) -> bool:
+        own = self._seen.own if own is None else own
+        return may_launch(turned(record), named=self._named, own=own, experiment=self._asked.experiment)
 
     def _space(self, own: Mapping[str, Scalar], baseline: TrialRecord, ran: Values) -> Space:
         key = frozenset(own.items()), frozenset(ran.items())

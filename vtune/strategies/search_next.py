@@ -73,8 +73,10 @@ class Chooser:
         theirs = [one.trial for one in self._own if one.trial <= until and one.reason.startswith(OPTUNAS)]
         if len(theirs) < IN_VAIN:
             return None
-        best = self.outlook.seen.fastest
-        before = fastest_of([one for one in self.outlook.seen.fitting if one.trial < theirs[-IN_VAIN]])
+        best, before = (
+            fastest_of([one for one in self.outlook.seen.fitting if one.trial <= last])
+            for last in (until, theirs[-IN_VAIN] - 1)
+        )
         if before is None or best is None:
             return None
         then, now = (launched_rate(one, self._ranked_by, None).value for one in (before, best))
@@ -158,7 +160,8 @@ class Chooser:
 
     def _told(self, record: TrialRecord) -> Told:
         seen, limits = self.outlook.seen, self.asked.experiment.limits
-        settings = as_asked(turned(record), seen.own, self.asked.experiment)
+        # Of knobs that go together the own values as well: a batch alone may be another pair.
+        settings = {name: value for name, value in {**seen.own, **turned(record)}.items() if value is not None}
         if not has_rate(record):
             return Told(settings=settings, samples_per_s=None, over=1.0)
         over = excess_of(record, limits, self.asked.machine.ram_bytes)

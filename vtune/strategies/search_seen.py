@@ -37,7 +37,9 @@ class Seen:
     # What the user's configuration runs with.
     own: Mapping[str, Scalar]
     space: Space
-    # Trials with a rate that a run could have.
+    # Trials with a rate that a run could have, and of them those that this search may launch: others teach, and neither
+    # lead nor win.
+    ran: Sequence[TrialRecord]
     fitting: Sequence[TrialRecord]
 
     @cached_property
@@ -74,7 +76,7 @@ class Seen:
     def _failures_with(self, name: str, value: Scalar) -> int:
         if (name, value) not in self._suspected:
             own = self.own.get(name)
-            ran = any(_reaches(one, name, value, own) for one in self.fitting)
+            ran = any(_reaches(one, name, value, own) for one in self.ran)
             failed = (one for one in self.known.answers if one.status in SUSPICIOUS and name in turned(one))
             count = 0 if ran else sum(_beyond(value, turned(one)[name], own) for one in failed)
             self._suspected[name, value] = count

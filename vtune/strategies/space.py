@@ -18,7 +18,7 @@ from vtune.knobs.registry import knobs_of
 from vtune.knobs.settings import NEED_WORKERS, shown
 from vtune.knobs.values import accumulate_for, values_of
 from vtune.knobs.ways import NoWay, way_of
-from vtune.strategies.walk_candidates import ORDER, why_not
+from vtune.strategies.walk_candidates import ORDER, never_tried, why_not
 
 # What torch does where neither a config nor a trial says it.
 USUAL: Mapping[str, Scalar] = {
@@ -66,6 +66,27 @@ def frees_batch(experiment: Experiment) -> bool:
     """The effective batch may change."""
     named = any(binding.name == BATCH_SIZE.name for binding in experiment.knobs)
     return named or ORDER.index(experiment.allow) >= ORDER.index(BATCH_SIZE.numerics)
+
+
+def may_launch(
+    asked: Mapping[str, Scalar], *, named: Mapping[str, Scalar], own: Mapping[str, Scalar], experiment: Experiment
+) -> bool:
+    """Whether a search may launch what a trial of the journal was asked for: it is set to what was asked of the search,
+    and turns nothing else that nobody allowed. `named`: what the training's config or command says by itself."""
+    ran = {**USUAL, **named, **asked}
+    if any(ran.get(name) != value for name, value in experiment.settings.items()):
+        return False
+    usual = {**USUAL, **own}
+    changed = {name for name, value in asked.items() if usual.get(name) != value}
+    in_batch = {BATCH_SIZE.name, ACCUMULATE_STEPS.name}
+    if changed & in_batch and not frees_batch(experiment):
+        full = {**usual, **asked}
+        size, steps = full.get(BATCH_SIZE.name), full.get(ACCUMULATE_STEPS.name)
+        if not isinstance(size, int) or steps is None or accumulate_for(size, own) != steps:
+            return False
+    changed -= in_batch
+    known = {knob.name for knob in knobs_of(experiment.knobs)}
+    return changed <= known and never_tried(changed, experiment, needs_allow=True) is None
 
 
 def _nowhere_to_copy_to(experiment: Experiment, machine: Machine, baseline: TrialRecord | None) -> str | None:

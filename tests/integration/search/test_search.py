@@ -123,10 +123,14 @@ def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Pa
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_budget_is_kept_within_one_trials_length(results: Path) -> None:
+    began_s = time.monotonic()
     said = vtune(*words(results, "--trials", "30", "--budget", "15s", "--json"), timeout=300)
+    whole_s = time.monotonic() - began_s
     assert said.code == 0, said.stderr
     took = [one["seconds"] for one in said.json["trials"]]
     assert sum(took) <= 15 + max(took)
+    # Whatever else it takes, a scout run as well: vtune's own start and its looks between trials.
+    assert whole_s <= 15 + max(took) + 2 + len(took)
     assert len(took) < 30 and "budget" in said.json["search"]["ended"]
 
 

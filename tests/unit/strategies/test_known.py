@@ -24,8 +24,10 @@ def known(
     vram_limit: Limit | None = None,
     named: Mapping[str, Any] = OWN,
     leaders: Set[int] = frozenset(),
+    already: int = 0,
 ) -> Known:
-    return Known(history, named=named, ram_limit_bytes=ram_limit_bytes, vram_limit=vram_limit, leaders=leaders)
+    limits = {"ram_limit_bytes": ram_limit_bytes, "vram_limit": vram_limit}
+    return Known(history, named=named, leaders=leaders, already=already, **limits)  # type: ignore[arg-type]
 
 
 def answer(*history: TrialRecord, wanted: Mapping[str, Any] = FOUR, **fields: Any) -> int | None:
@@ -69,6 +71,12 @@ def test_what_ran_with_it_answers_whatever_it_was_asked_for() -> None:
 )
 def test_what_failed_for_good_answers(status: TrialStatus) -> None:
     assert answer(a_failure(2, status, asked=FOUR)) == 2
+
+
+def test_what_was_refused_for_want_of_room_is_asked_for_again_by_the_next_call() -> None:
+    refused = a_failure(2, TrialStatus.REFUSED, asked=FOUR)
+    assert answer(refused, already=1) == 2
+    assert answer(refused, already=2) is None
 
 
 def test_what_failed_once_and_ran_another_time_runs() -> None:

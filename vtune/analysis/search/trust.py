@@ -30,7 +30,7 @@ class Mistrust:
         off = f"{self.off - 1:.0%} off" if self.off < 2 else f"{self.off:.2g} times off"
         return (
             f"{self.inside} of the model's last {len(self.trials)} predictions came inside of their interval, typically"
-            f" {off}: every second trial from then on is Optuna's"
+            f" {off}: it shares its trials with Optuna from then on"
         )
 
 
