@@ -17,8 +17,9 @@ from vtune.journal.paths import StudyPaths
 from vtune.reporting.comparison import check_two
 from vtune.reporting.references import Side, find_side
 from vtune.strategies.race import Race
-from vtune.strategies.race_plan import RacePlan, plan_race, turned
+from vtune.strategies.race_plan import RacePlan, plan_race
 from vtune.strategies.relaunch import changed_since
+from vtune.strategies.turned import turned
 from vtune.tuner import Tuning, tune
 
 

@@ -29,10 +29,10 @@ from vtune.strategies.foresight import fitted
 from vtune.strategies.known import last_trial
 from vtune.strategies.left_out import left_out
 from vtune.strategies.optuna_samplers import Told, optuna_importance
-from vtune.strategies.race_plan import turned
 from vtune.strategies.search import Search
 from vtune.strategies.search_asked import ORIGIN
 from vtune.strategies.space import USUAL, space_of
+from vtune.strategies.turned import turned
 from vtune.tuner import Tuning, tune_until_stopped
 
 

@@ -17,7 +17,7 @@ from vtune.domain.trial import TrialStatus
 from vtune.execution.engines.simulated.engine import BETWEEN_TRIALS_S
 from vtune.execution.engines.simulated.surface import settings_of
 from vtune.strategies.foresight import fitted
-from vtune.strategies.race_plan import turned
+from vtune.strategies.turned import turned
 
 OUT_OF = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM)
 

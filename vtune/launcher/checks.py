@@ -24,8 +24,8 @@ from vtune.journal.study import used_by
 from vtune.launcher.left_behind import Left, left_behind
 from vtune.launcher.plan import PlannedLaunch, say_how_it_resumes
 from vtune.strategies.left_out import changed_values
-from vtune.strategies.race_plan import turned
 from vtune.strategies.relaunch import changed_since
+from vtune.strategies.turned import turned
 from vtune.telemetry.disk import free_bytes
 from vtune.telemetry.free_gpus import free_gpus
 from vtune.telemetry.host import available_ram_bytes

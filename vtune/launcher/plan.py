@@ -27,7 +27,7 @@ from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.loader_lines import python_lines
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
-from vtune.strategies.race_plan import turned
+from vtune.strategies.turned import turned
 
 # A last batch that is left out makes no other run.
 SAME = 0.01

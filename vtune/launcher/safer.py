@@ -19,7 +19,7 @@ from vtune.knobs.registry import knob_named, knobs_of
 from vtune.launcher.plan import PlannedLaunch
 from vtune.reporting.commands import near
 from vtune.reporting.words import setting_word
-from vtune.strategies.race_plan import turned
+from vtune.strategies.turned import turned
 
 # Less is what launches differ by.
 WORTH_A_WORD = 1.05

@@ -18,7 +18,8 @@ from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.strategies.known import Known
-from vtune.strategies.race_plan import RacePlan, plan_race, turned
+from vtune.strategies.race_plan import RacePlan, plan_race
+from vtune.strategies.turned import turned
 
 # Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race.
 MOST_PROOFS = 2

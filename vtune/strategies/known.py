@@ -12,7 +12,7 @@ from vtune.domain.experiment import Limit
 from vtune.domain.record import Cache, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.journal.ignored_flags import learnt_another_way
-from vtune.strategies.race_plan import turned
+from vtune.strategies.turned import turned
 
 # A limit that was typed once more as a share of the machine may come to some bytes less.
 SAME_LIMIT = 0.999

@@ -17,8 +17,8 @@ from vtune.errors import UsageError
 from vtune.journal.code import changed_code
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.knobs.plan import changes_of, effects_of, gets_copy
-from vtune.strategies.race_plan import turned
 from vtune.strategies.relaunch import ANY_LOADER, changed_since
+from vtune.strategies.turned import turned
 
 Leaves = dict[tuple[str, ...], Any]
 

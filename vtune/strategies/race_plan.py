@@ -3,17 +3,16 @@ any."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vtune.analysis.comparable import has_rate, settings_of, turned_nothing
+from vtune.analysis.comparable import has_rate, settings_of
 from vtune.analysis.race import DELTA, LEAST_ROUNDS, ROUNDS, Standing
 from vtune.analysis.two_sides import BOverA, beyond_doubt, launches_like
-from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
-from vtune.knobs.registry import KNOB_NAMES
 from vtune.strategies.race import Race
+from vtune.strategies.turned import turned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +108,3 @@ def _which(race: Race, records: Sequence[TrialRecord], *, again: bool) -> tuple[
 def _launches(record: TrialRecord, records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """The trial that was named first."""
     return [record, *(one for one in launches_like(record, records) if one.trial != record.trial)]
-
-
-def turned(record: TrialRecord) -> Mapping[str, Scalar]:
-    """What has to be set to launch it again; older records do not say which of their settings were turned."""
-    if record.asked is not None:
-        return record.asked
-    if turned_nothing(record):
-        return {}
-    return {name: value for name, value in record.settings.items() if name in KNOB_NAMES and value is not None}

@@ -23,7 +23,6 @@ from vtune.knobs.ways import current_settings
 from vtune.strategies.confirm import LONGER, MOST_LAUNCHES, Confirmation, Found, confirmation_of
 from vtune.strategies.foresight import fitted
 from vtune.strategies.known import Known
-from vtune.strategies.race_plan import turned
 from vtune.strategies.search_asked import ORIGIN, Asked, Ended, done_of, settings_words
 from vtune.strategies.search_auto import NOT_WORTH_IT, Outlook
 from vtune.strategies.search_fit import gentler_settings, nearest_relaxation, nothing_fits
@@ -31,6 +30,7 @@ from vtune.strategies.search_next import IN_VAIN, Chooser
 from vtune.strategies.search_seen import Seen, fastest_of, fitting_of
 from vtune.strategies.search_values import Values, more_workers, values_ran
 from vtune.strategies.space import may_launch, space_of
+from vtune.strategies.turned import turned
 
 # So many looks in a row have to say that nothing is to be won; and after so few trials a model knows too little of what
 # it does not know to say it; of fewer where what it said of each has come,

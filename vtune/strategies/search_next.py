@@ -20,11 +20,11 @@ from vtune.domain.search import Sampler
 from vtune.knobs.settings import shown
 from vtune.strategies.foresight import WORTH_A_LAUNCH
 from vtune.strategies.optuna_samplers import Told, next_settings
-from vtune.strategies.race_plan import turned
 from vtune.strategies.search_asked import ORIGIN, Asked, settings_words
 from vtune.strategies.search_auto import Outlook
 from vtune.strategies.search_seen import fastest_of
 from vtune.strategies.space import as_asked, comes_to
+from vtune.strategies.turned import turned
 
 # Samplers that learn start from the model's best; what is there to be compared with starts from nothing.
 WARM: frozenset[Sampler] = frozenset(("tpe", "gp"))

@@ -19,8 +19,8 @@ from vtune.domain.search import Space
 from vtune.domain.trial import TrialStatus
 from vtune.strategies.foresight import fitted
 from vtune.strategies.known import Known
-from vtune.strategies.race_plan import turned
 from vtune.strategies.space import comes_to
+from vtune.strategies.turned import turned
 
 # Not only what ended it: a training that hangs before its first step may take ten minutes to say so.
 SUSPICIOUS = (*FATAL, TrialStatus.NOT_OBSERVED, TrialStatus.TIMED_OUT)

@@ -11,8 +11,8 @@ from vtune.domain.record import TrialRecord
 from vtune.knobs.loader import WORKERS
 from vtune.knobs.values import ranks_of
 from vtune.strategies.foresight import WORTH_A_LAUNCH
-from vtune.strategies.race_plan import turned
 from vtune.strategies.search_seen import Seen
+from vtune.strategies.turned import turned
 
 # Of the most workers that the space has, where the best so far has as many; and of cores, at most.
 FURTHER, MOST_BY_CORES = (1.5, 2.0), 4

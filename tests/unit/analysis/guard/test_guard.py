@@ -22,7 +22,7 @@ from vtune.domain.launch import Promise
 from vtune.domain.machine import FreeGpu
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
-from vtune.strategies.race_plan import turned
+from vtune.strategies.turned import turned
 
 MIB, GIB = 2**20, 2**30
 PROMISE = Promise(trial=1, samples_per_s=20.0, samples_per_s_ci95=(19.0, 21.0), effective_batch=2, steps=1000)
