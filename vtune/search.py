@@ -15,7 +15,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.progress import HuntMoved, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Importance, Sampler, Space
-from vtune.domain.trial import Proposal
+from vtune.domain.trial import Proposal, TrialStatus
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.journal.scouted import scouted
@@ -181,14 +181,15 @@ class _Hunting:
         self, asked: AskedSearch, strategy: Search, notify: Callable[[TuningEvent], None], paths: StudyPaths
     ) -> None:
         self._asked, self._strategy, self._notify, self._paths = asked, strategy, notify, paths
+        # By which trials, and what it came to.
+        self._last: tuple[tuple[int, ...], Hunt] | None = None
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         return self.look(history).proposal
 
     def look(self, history: Sequence[TrialRecord], *, ended: bool = False) -> Hunt:
         """`ended`: there is time to ask which knob mattered."""
-        strategy = replace(self._strategy, scout_s=scout_s_of(self._paths, history))
-        hunt = strategy.hunt(history)
+        strategy, hunt = self._strategy, self._hunt_by(history)
         space = space_by(hunt, strategy.experiment, strategy.machine)
         mattered = what_mattered(hunt, space, history, strategy.experiment, strategy.machine) if ended else ()
         # The journal is the memory; this is only shown. Where the disk takes neither, the journal says so.
@@ -196,6 +197,14 @@ class _Hunting:
             write_search(self._paths.search, self.told(hunt, space, mattered))
         self._notify(HuntMoved(hunt=hunt, space=space, records=tuple(history)))
         return hunt
+
+    def _hunt_by(self, history: Sequence[TrialRecord]) -> Hunt:
+        """What was interrupted tells nothing new: after Ctrl-C nobody waits for a proposal that is not launched."""
+        by = tuple(one.trial for one in history if one.status is not TrialStatus.INTERRUPTED)
+        if self._last is None or self._last[0] != by:
+            strategy = replace(self._strategy, scout_s=scout_s_of(self._paths, history))
+            self._last = by, strategy.hunt(history)
+        return self._last[1]
 
     def told(self, hunt: Hunt, space: Space, importance: tuple[Importance, ...]) -> SearchOfStudy:
         return search_of(
