@@ -10,7 +10,10 @@ def main() -> None:
         from vtune.cli.closed_pipe import ignore_closed_pipes
         from vtune.cli.main import run
     except KeyboardInterrupt:  # while its modules are read
-        print("interrupted: nothing was started", file=sys.stderr)
+        told = "interrupted: nothing was started"
+        if "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]:
+            print(f'{{"error": "{told}", "hint": null, "exit_code": 130}}')
+        print(told, file=sys.stderr)
         sys.exit(130)
     ignore_closed_pipes()
     sys.exit(run(sys.argv[1:]))

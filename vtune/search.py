@@ -19,6 +19,7 @@ from vtune.domain.trial import Proposal, TrialStatus
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.journal.scouted import scouted
+from vtune.knobs.loader import WORKERS
 from vtune.knobs.ways import current_settings
 from vtune.one_core import on_one_core
 from vtune.reporting.report_files import Written, write_report_files
@@ -76,12 +77,17 @@ class AskedSearch:
         records: Sequence[TrialRecord],
     ) -> ExpectedSearch:
         """`records`: those of the study."""
+        # Workers may turn out to be worth more values than there are; nothing else does.
+        grows = any(WORKERS.name in choice for one in space.dimensions for choice in one.choices)
+        trials = self.trials if grows else min(self.trials, max(len(space.settings), hunt.counted))
+        if hunt.stage in ("baseline", "searching"):
+            hunt = replace(hunt, left=(hunt.left[0], hunt.left[1] - (self.trials - trials)))
         left_s = None if self.budget_s is None else max(0.0, self.budget_s - hunt.used_s)
         return expected_search(
             hunt,
             experiment.window,
             records,
-            trials=self.trials,
+            trials=trials,
             budget_left_s=left_s,
             scout=scout_to_come(space, experiment, records),
         )

@@ -18,7 +18,7 @@ from vtune.domain.search import Hunt
 from vtune.domain.trial import TrialSpec
 from vtune.reporting.phase_words import Measured
 from vtune.reporting.search_times import ExpectedSearch
-from vtune.reporting.search_words import asked_text, not_turned_text, span
+from vtune.reporting.search_words import asked_text, changes_text, left_out_text, not_turned_text, span
 from vtune.reporting.words import settings_text
 from vtune.search import AskedSearch
 
@@ -62,8 +62,10 @@ class SearchProgress(LiveRows):
         if before is None:
             self._tell_plan(event)
         elif len(before.space.settings) != len(event.space.settings):
-            self.say("what may be turned, by what your training runs with:")
-            self._tell_space(event)
+            changes = changes_text(before.space, event.space)
+            self.say(changes or "what may be turned, by what your training runs with:", hang=2)
+            if changes is None:
+                self._tell_space(event)
         baseline = event.hunt.baseline
         if baseline is not None and not self._baseline_told:
             self._baseline_told = True
@@ -81,6 +83,8 @@ class SearchProgress(LiveRows):
         self._told |= {record.trial for record in event.records}
         if known:
             self.say(f"known already: {trials_text(known)}", hang=2)
+        if event.hunt.left_out:
+            self.say(left_out_text(event.hunt.left_out), hang=2)
         if event.hunt.baseline is None or event.hunt.proposal is None:
             self._tell_left()  # else it follows the baseline
 
@@ -116,9 +120,11 @@ class SearchProgress(LiveRows):
             return
         foretold = f"{span(record.predicted)} predicted → " if record.predicted is not None else ""
         is_best = self.hunt is not None and self.hunt.best is not None and self.hunt.best.trial == record.trial
-        sign = "✓ best so far, " if is_best and not confirms else "· "
+        over = self.hunt.over.get(record.trial) if self.hunt is not None else None
+        sign = "✗ " if over is not None else "✓ best so far, " if is_best and not confirms else "· "
         made = f"{rate(self._seen().rate(record.trial))} samples/s{self._over_own(record)}"
-        self.say(f"  {sign}{head}: {foretold}{made} (trial {record.trial})", hang=4)
+        unfit = f", but {over}" if over is not None else ""
+        self.say(f"  {sign}{head}: {foretold}{made} (trial {record.trial}){unfit}", hang=4)
 
     def _over_own(self, record: TrialRecord) -> str:
         seen, baseline = self._seen(), self.hunt.baseline if self.hunt is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import os
 import re
 import sys
@@ -82,6 +83,15 @@ _command(doctor)
 _command(watch)
 
 
+def interrupted(*, as_json: bool) -> int:
+    """Before anything was begun, and so nothing is known but that."""
+    told = "interrupted: nothing was started"
+    if as_json:
+        print(json.dumps({"error": told, "hint": None, "exit_code": 130}))
+    print(told, file=sys.stderr)
+    return 130
+
+
 def run(arguments: Sequence[str]) -> int:
     """Every path out of vtune ends here."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -119,8 +129,7 @@ def run(arguments: Sequence[str]) -> int:
         except Exception as error:
             return exits.report_defect(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted: nothing was started", file=sys.stderr)
-        return 130
+        return interrupted(as_json=as_json)
 
 
 def _check_surroundings() -> None:

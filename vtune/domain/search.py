@@ -78,6 +78,10 @@ class Hunt:
     ruled_out_by_failures: int = 0
     # What the reader must know of the search itself: a model that does not fit, and what was done about it.
     remarks: tuple[str, ...] = ()
+    # Trials that have a rate and pass a limit, and in which words.
+    over: Mapping[int, str] = field(default_factory=dict)
+    # Trials of the journal that count for nothing: they ran another command, config or code than now.
+    left_out: tuple[int, ...] = ()
     # Why it cannot go on, where no baseline could be measured.
     stopped: str | None = None
     next_best: tuple[Guess, ...] = ()

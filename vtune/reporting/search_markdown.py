@@ -14,7 +14,7 @@ def search_in_markdown(report: StudyReport) -> list[str]:
     search = report.search
     if search is None:
         return []
-    spent = tuning_s(report.records, search.trials, scout_s=report.scout_s)
+    spent = tuning_s(report.records, report.tuned_by, scout_s=report.scout_s)
     space = words.space_text(
         search.settings_in_all,
         len(search.dimensions),
@@ -24,7 +24,7 @@ def search_in_markdown(report: StudyReport) -> list[str]:
     told = [
         words.heading(search),
         words.state_text(search),
-        cost_text(spent, search.trials, report.choice, scouted=report.scout_s > 0),
+        cost_text(spent, report.tuned_by, report.choice, scouted=report.scout_s > 0),
         *([words.left_out_text(search.left_out)] if search.left_out else []),
         *words.remarks_of(report),
     ]

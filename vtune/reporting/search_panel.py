@@ -31,8 +31,8 @@ def search_section(report: StudyReport) -> list[RenderableType]:
     parts += [_line(line) for line in words.remarks_of(report)]
     parts += [_line(line) for line in [words.next_text(search)] if line is not None]
     parts += [_dim(words.left_out_text(search.left_out))] if search.left_out else []
-    spent = tuning_s(report.records, search.trials, scout_s=report.scout_s)
-    parts += [_dim(cost_text(spent, search.trials, report.choice, scouted=report.scout_s > 0))]
+    spent = tuning_s(report.records, report.tuned_by, scout_s=report.scout_s)
+    parts += [_dim(cost_text(spent, report.tuned_by, report.choice, scouted=report.scout_s > 0))]
     if (untold := words.importance_untold(report)) is not None:
         parts += [Text(), _dim(untold)]
     elif search.importance:

@@ -4,6 +4,7 @@ far what was predicted is to be trusted."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtune.analysis.search.foretold import Foretold, Reckoning, foretold
 from vtune.analysis.search.fronts import fronts
@@ -13,7 +14,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, trials_text
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
-from vtune.domain.search import Dimension, Front, Guess, Sampler
+from vtune.domain.search import Dimension, Front, Guess, Sampler, Space
 from vtune.reporting.phase_words import measured, predicted_text
 from vtune.reporting.search_of_study import SearchOfStudy
 from vtune.reporting.study_report import StudyReport
@@ -54,7 +55,10 @@ def trials_of(number: int) -> str:
 def heading(search: SearchOfStudy) -> str:
     limits = [f"{name} {text}" for name, text in (("RAM", search.ram_limit), ("VRAM", search.vram_limit)) if text]
     under = f", under {' and '.join(limits)}" if limits else ""
-    return f"search, sampler {search.sampler}, {search.counted} of {trials_of(search.trials_asked)}{under}"
+    of = f"{trials_of(search.counted)}, {search.trials_asked} asked for"
+    if search.counted <= search.trials_asked:
+        of = f"{search.counted} of {trials_of(search.trials_asked)}"
+    return f"search, sampler {search.sampler}, {of}{under}"
 
 
 def space_text(settings_in_all: int, knobs: int, *, over_a_limit: int = 0, fell: int = 0) -> str:
@@ -63,6 +67,22 @@ def space_text(settings_in_all: int, knobs: int, *, over_a_limit: int = 0, fell:
     parts += [f"{over_a_limit} predicted over a limit"] if over_a_limit else []
     parts += [f"{fell} fell with what failed"] if fell else []
     return "; ".join(parts)
+
+
+def changes_text(before: Space, now: Space) -> str | None:
+    """Values that came or went by what leads now; None where more has changed than that."""
+    then = {one.name: one.choices for one in before.dimensions}
+    if [*then] != [one.name for one in now.dimensions]:
+        return None
+    parts = []
+    for one in now.dimensions:
+        more = replace(one, choices=tuple(choice for choice in one.choices if choice not in then[one.name]))
+        less = replace(one, choices=tuple(choice for choice in then[one.name] if choice not in one.choices))
+        parts += [f"{dimension_text(more)} as well"] if more.choices else []
+        parts += [f"{dimension_text(less)} no more"] if less.choices else []
+    return (
+        f"turned by what leads now: {'; '.join(parts)}: {space_text(len(now.settings), len(then))}" if parts else None
+    )
 
 
 def not_turned_lines(lines: Sequence[str]) -> Iterator[str]:
@@ -139,7 +159,7 @@ def importance_untold(report: StudyReport) -> str | None:
 
 def unturned_text(search: SearchOfStudy) -> str | None:
     never = [one.knob for one in search.importance if not one.turned]
-    return f"not turned in any trial: by the model alone: {', '.join(never)}" if never else None
+    return f"not turned in any trial that gave a rate: by the model alone: {', '.join(never)}" if never else None
 
 
 def importance_rows(search: SearchOfStudy) -> list[Row]:
@@ -189,8 +209,18 @@ def reckoning_of(report: StudyReport) -> Reckoning:
 
 def remarks_of(report: StudyReport) -> list[str]:
     """Without the search's own word on its model: the verdict on it stands beside its predictions."""
-    doubt = _doubt(report)
-    return [line for line in (report.search.remarks if report.search is not None else ()) if line != doubt]
+    doubt, others = _doubt(report), _won_by_others(report)
+    lines = [line for line in (report.search.remarks if report.search is not None else ()) if line != doubt]
+    return [*lines, *([others] if others is not None else [])]
+
+
+def _won_by_others(report: StudyReport) -> str | None:
+    """What may be launched is chosen among all trials of the study; what a search may turn is less."""
+    search, best = report.search, report.choice.best
+    if search is None or search.best is None or best is None or best.trial in search.trials:
+        return None
+    own = f"of what this search turns, trial {search.best} is the best"
+    return f"trial {best.trial} was set to something that this search does not turn: {own}"
 
 
 def reckoning_text(report: StudyReport) -> str | None:

@@ -26,6 +26,9 @@ from vtune.journal.scouted import scouted
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
 
+# Origins of trials that tune.
+TUNED = ("phase:", "search", "confirm")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyReport:
@@ -63,9 +66,12 @@ class StudyReport:
 
     @property
     def tuned_by(self) -> tuple[int, ...]:
-        """The trials that phases and a search rest on."""
+        """The trials that phases and a search rest on; all that were tuned by, where the best is none of them."""
         both = (one.trials for one in (self.phases, self.search) if one is not None)
-        return tuple(dict.fromkeys(trial for trials in both for trial in trials))
+        found = dict.fromkeys(trial for trials in both for trial in trials)
+        if self.choice.best is not None and self.choice.best.trial not in found:
+            found |= dict.fromkeys(one.trial for one in self.records if one.origin.startswith(TUNED))
+        return tuple(found)
 
 
 def find_report(

@@ -4,6 +4,7 @@ journal comes to the same place: nothing else is remembered."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt
@@ -19,4 +20,5 @@ class Search(Asked):
         return self.hunt(history).proposal
 
     def hunt(self, history: Sequence[TrialRecord]) -> Hunt:
-        return Look(self, [one for one in history if one.trial not in self.left_out]).hunt()
+        hunt = Look(self, [one for one in history if one.trial not in self.left_out]).hunt()
+        return replace(hunt, left_out=tuple(sorted(self.left_out)))

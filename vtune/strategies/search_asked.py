@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -56,7 +56,8 @@ class Done:
     def spent(self, asked: Asked, *, claims: bool) -> Ended | None:
         """Why no more settings are tried, by what may be spent alone. `claims`: others than the user's own lead."""
         if self.counted >= asked.trials:
-            return Ended(why=f"all {asked.trials} trials are used", gives_back=False)
+            more = f": {self.counted} were there" if self.counted > asked.trials else ""
+            return Ended(why=f"all {asked.trials} trials are used{more}", gives_back=False)
         # What is found is launched once more for longer: a budget without that would end with a claim.
         kept_s = LONGER * self.trial_s if asked.confirm and claims else 0.0
         return self.passes(asked, self.trial_s, kept_s=kept_s)
@@ -73,18 +74,20 @@ class Done:
         )
 
 
-def done_of(history: Sequence[TrialRecord], baseline: TrialRecord) -> Done:
-    """Confirmations of before its first trial are another walk's."""
+def done_of(history: Sequence[TrialRecord], baseline: TrialRecord | None, *, counts: Collection[int]) -> Done:
+    """`counts`: trials that answer what this search may ask; those of other settings, or under a tighter limit, took
+    time of the budget and none of the trials. Confirmations of before its first trial are another walk's."""
     own = [one for one in history if one.origin == ORIGIN]
     first = min((one.trial for one in own), default=None)
     told = [one for one in own if one.status is not TrialStatus.INTERRUPTED]
     confirmed = [one for one in history if one.origin == "confirm" and first is not None and one.trial > first]
-    launched = list({one.trial: one for one in (*told, baseline)}.values())
+    told = [one for one in told if one.trial in counts]
+    launched = list({one.trial: one for one in (*told, *([baseline] if baseline is not None else []))}.values())
     ran = [one.seconds for one in launched if has_rate(one)] or [one.seconds for one in launched]
     return Done(
-        counted=len(told) + (baseline.origin != ORIGIN),
+        counted=len(launched),
         used_s=sum(one.seconds for one in (*own, *confirmed)),
-        trial_s=fmean(ran),
+        trial_s=fmean(ran) if ran else 0.0,
     )
 
 

@@ -26,6 +26,8 @@ EQUAL, PART = 0.01, 0.1
 # What fits less likely than this is no trial but an accident that was foreseen. Above it, a gain counts by its chance:
 # the first larger batch is always a doubt, and one trial of it tells what it takes.
 LEAST_CHANCE = 0.2
+# What is told to be worth a try fits more likely than not.
+LIKELY = 0.5
 # A batch may be so many times as large as one that ran: past it, no line through those that did tells of a cliff.
 BATCH_STEP = 4
 # A trial that wins no more than this on average, beyond what counts as equal, is not worth its time.
@@ -113,7 +115,11 @@ class Outlook:
         gains = np.exp(np.median(self._over.logs, axis=0))
         return tuple(
             Guess(settings=dict(self.candidates[at]), predicted=self._predicted[at], gain=float(gains[at]))
-            for at in np.argsort(-gains, kind="stable")[:count].tolist()
+            for at in [
+                at
+                for at in np.argsort(-gains, kind="stable").tolist()
+                if self.seen.room.chance(self._predicted[at]) >= LIKELY
+            ][:count]
         )
 
     @cached_property

@@ -23,7 +23,7 @@ from vtune.knobs.ways import current_settings
 from vtune.strategies.confirm import LONGER, MOST_LAUNCHES, Confirmation, Found, confirmation_of
 from vtune.strategies.foresight import fitted
 from vtune.strategies.known import Known
-from vtune.strategies.search_asked import ORIGIN, Asked, Ended, done_of, settings_words
+from vtune.strategies.search_asked import ORIGIN, Asked, Done, Ended, done_of, settings_words
 from vtune.strategies.search_auto import NOT_WORTH_IT, Outlook
 from vtune.strategies.search_fit import gentler_settings, nearest_relaxation, nothing_fits
 from vtune.strategies.search_next import IN_VAIN, Chooser
@@ -54,10 +54,10 @@ class Look:
         baseline = self._baseline
         if baseline is None:
             return self._first()
-        self._done = done_of(self._history, baseline)
+        self._done = self._done_by(self._history)
         # What ended the search is judged as it was then: what confirms takes time as well, and opens nothing again.
-        self._searched = done_of(
-            [one for one in self._history if one.origin != "confirm" or one.trial <= self._until], baseline
+        self._searched = self._done_by(
+            [one for one in self._history if one.origin != "confirm" or one.trial <= self._until]
         )
         self._seen = self._seen_by(self._known, baseline)
         self._outlook = Outlook(self._seen)
@@ -70,6 +70,9 @@ class Look:
             return self._told(self._proposal(self._asked.experiment.settings, why), None)
         ended = ended or self._nothing_to_win()
         pick = self._chooser.pick() if ended is None else None
+        # What confirmed an earlier end of it is paid for as well.
+        if pick is not None and (spent := self._done.spent(self._asked, claims=self._claims)) is not None:
+            ended, pick = spent, None
         if pick is None:
             return self._confirm(ended or Ended(why="every setting that is likely to fit has been tried"))
         return self._told(self._proposal(pick.settings, pick.reason), self._confirmation(launches=False))
@@ -83,11 +86,17 @@ class Look:
             origin=ORIGIN,
             predicted=model.predict(settings) if model is not None else None,
         )
-        most = asked.trials + (MOST_LAUNCHES if asked.confirm else 0)
+        done = self._done_by(self._history)
+        most = max(1, asked.trials - done.counted) + (MOST_LAUNCHES if asked.confirm else 0)
         return Hunt(
             sampler=asked.sampler, stage="baseline", proposal=proposal, baseline=None, best=None,
-            settings=dict(settings), left=(1, most),
+            settings=dict(settings), left=(1, most), counted=done.counted, used_s=done.used_s + asked.scout_s,
         )  # fmt: skip
+
+    def _done_by(self, history: Sequence[TrialRecord]) -> Done:
+        own = {**self._named, **self._asked.experiment.settings}
+        counts = {one.trial for one in self._known.answers if self._may_launch(one, own)}
+        return done_of(history, self._baseline, counts=counts)
 
     def _to_build_on(self, baseline: TrialRecord) -> Hunt | None:
         """The trial that looks for something, or why there is nothing; None where there is."""
@@ -142,9 +151,11 @@ class Look:
 
     @property
     def _claims(self) -> bool:
-        """Others than the user's own lead, which is to be confirmed."""
-        best = self._leader
-        return best is not None and self._baseline is not None and settings_of(best) != settings_of(self._baseline)
+        """Others than the user's own lead, by a launch that a longer one is to confirm."""
+        best, longer = self._leader, LONGER * self._asked.experiment.window.max_steps
+        if best is None or self._baseline is None or best.measurement.steps_measured >= longer:
+            return False
+        return settings_of(best) != settings_of(self._baseline)
 
     @cached_property
     def _leader(self) -> TrialRecord | None:
@@ -251,9 +262,10 @@ class Look:
             baseline=self._baseline,
             best=confirmed.best if confirmed is not None else None,
             settings=dict(confirmed.settings if confirmed is not None else asked.experiment.settings),
-            trials=confirmed.trials if confirmed is not None else tuple(one.trial for one in self._known.records),
+            trials=self._trials(confirmed),
             counted=done.counted,
             used_s=done.used_s + asked.scout_s,
+            over=self._over,
             left=(1, most) if proposal is not None else (0, 0),
             settings_in_all=len(self._seen.space.settings),
             over_a_limit=len(outlook.ruled_out) - by_failure,
@@ -262,6 +274,20 @@ class Look:
             space=self._seen.space,
             next_best=outlook.next_best(NEXT_BEST),
         )
+
+    @property
+    def _over(self) -> Mapping[int, str]:
+        limits, ram_bytes = self._asked.experiment.limits, self._asked.machine.ram_bytes
+        rated = [one for one in self._known.records if has_rate(one)]
+        return {one.trial: why for one in rated if (why := ruled_out(one, limits, ram_bytes)) is not None}
+
+    def _trials(self, confirmed: Confirmation | None) -> tuple[int, ...]:
+        """Also what confirmed before, whether it is asked for now or not: it took its time."""
+        if confirmed is None:
+            return tuple(one.trial for one in self._known.records)
+        first = min((one.trial for one in self._known.records if one.origin == ORIGIN), default=math.inf)
+        before = (one.trial for one in self._known.records if one.origin == "confirm" and one.trial > first)
+        return tuple(sorted({*confirmed.trials, *before}))
 
     def _known_by(self, history: Sequence[TrialRecord]) -> Known:
         experiment, machine = self._asked.experiment, self._asked.machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vtune.cli.interrupts import terminations_as_interrupts
-from vtune.cli.main import run
+from vtune.cli.main import interrupted, run
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -49,4 +50,10 @@ def test_whatever_is_interrupted_before_it_starts_anything_says_so(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert capsys.readouterr().err == "interrupted: nothing was started\n"
+    assert capsys.readouterr() == ("", "interrupted: nothing was started\n")
+
+
+def test_with_json_that_is_said_in_an_object_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert interrupted(as_json=True) == 130
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"error": err.strip(), "hint": None, "exit_code": 130}

@@ -210,3 +210,34 @@ def test_an_interruption_is_told_once_with_the_way_out_at_once() -> None:
         show.interrupted()
         show.interrupted()
     assert screen.text.count("ending the trial, what was measured is kept; Ctrl-C once more leaves at once") == 1
+
+
+def test_a_trial_over_a_limit_is_no_success_however_fast_it_was() -> None:
+    screen = Screen(terminal=False)
+    hunt = a_hunt(best=SMALL, trials=(1, 2, 3), over={2: "needs 4 GiB of RAM, the limit is 3 GiB"})
+    with screen.progress as show:
+        show(HuntMoved(hunt=START, space=SPACE, records=()))
+        show(HuntMoved(hunt=hunt, space=SPACE, records=RECORDS[:3]))
+    text = " ".join(screen.text.split())
+    assert "✗ workers=4: 39 (35.1 to 42.9) predicted → 39.2 samples/s, 4× yours (trial 2), but needs 4 GiB of" in text
+    assert "✓ best so far, workers=2" in text
+
+
+def test_what_is_left_out_of_the_journal_is_named_before_anything_runs() -> None:
+    screen = Screen(terminal=False)
+    with screen.progress as show:
+        show(HuntMoved(hunt=replace(START, left_out=(3,)), space=SPACE, records=RECORDS))
+    assert "trial 3 ran another command, config or code than the search: it is not compared" in screen.text
+
+
+def test_of_a_space_that_grows_only_what_came_and_went_is_told() -> None:
+    screen = Screen(terminal=False)
+    workers = replace(SPACE.dimensions[0], choices=tuple({"workers": n} for n in (0, 1, 2, 4, 12)))
+    grown = replace(SPACE, dimensions=(workers, *SPACE.dimensions[1:]), settings=(*SPACE.settings, {"workers": 12}))
+    with screen.progress as show:
+        show(HuntMoved(hunt=START, space=SPACE, records=()))
+        show(HuntMoved(hunt=a_hunt(trials=(1,)), space=grown, records=RECORDS[:1]))
+    assert "turned by what leads now: workers: 12 as well; workers: 8 no more: 5 settings of 3 knobs" in " ".join(
+        screen.text.split()
+    )
+    assert screen.text.count("prefetch_factor: 2, 4") == 1

@@ -88,6 +88,15 @@ def test_what_more_trials_may_bring_is_told_where_none_were_given_back() -> None
     assert "not tried" not in flat(on_a_terminal(report(replace(used_up, next_best=(small,)))))
 
 
+@pytest.mark.parametrize("tell", [markdown, on_a_terminal])
+def test_a_winner_that_the_search_does_not_turn_is_told_and_all_trials_that_tuned_are_paid_for(tell: Any) -> None:
+    larger = replace(a_trial(5, 80.0, asked={"batch_size": 4}), origin="phase:2:batch_size")
+    found = report(an_end(trials=(1, 3), best=SMALL), records=(*RECORDS, larger))
+    said = "rial 5 was set to something that this search does not turn: of what this search turns, trial 3 is the best"
+    assert said in flat(tell(found)) and found.tuned_by == (1, 3, 2, 4, 5)
+    assert "does not turn: of what" not in flat(tell(report()))
+
+
 def test_a_model_that_is_wrong_is_called_so() -> None:
     again = [replace(SMALL, trial=number, settings={**SMALL.settings, "prefetch_factor": number}) for number in (5, 6)]
     text = flat(on_a_terminal(report(records=(*RECORDS, *again))))
@@ -124,7 +133,7 @@ def test_a_knob_that_no_trial_turned_is_told_by_the_model_alone(tell: Any) -> No
     never = tuple(Importance(knob=name, over_own=1.0, over_worst=1.1, turned=False) for name in names)
     search = search_of(an_end(), SPACE, trials=20, importance=(*IMPORTANCE, *never))
     text = flat(tell(a_report(*RECORDS, search=search)))
-    assert "ot turned in any trial: by the model alone: pinning, prefetching" in text
+    assert "ot turned in any trial that gave a rate: by the model alone: pinning, prefetching" in text
     assert "by the model alone" not in flat(tell(report()))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment
 from support.simulated import SimulatedStudy, limited, simulated_experiment
-from vtune.domain.experiment import KnobBinding
+from vtune.domain.experiment import KnobBinding, Limit, Limits
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.execution.engines.simulated.surfaces import FOUR_CORES
@@ -130,3 +130,60 @@ def test_of_knobs_that_go_together_each_pair_is_tried() -> None:
     larger = Proposal(settings={"batch_size": 4}, reason="a rung", origin="phase:2:batch_size")
     tried = [one.asked for one in trainer.run(search, [first, trainer.measure(larger, [first])])]
     assert {"batch_size": 4, "accumulate_steps": 1} in tried and {"batch_size": 1, "accumulate_steps": 4} in tried
+
+
+def test_what_confirmed_before_is_paid_for_and_told_also_where_nothing_is_confirmed_any_more() -> None:
+    experiment = an_experiment()
+    trainer = MadeUp(lambda settings: 10.0 * min(settings["workers"], 4) + settings["prefetch_factor"])
+
+    def made(**asked: object) -> Search:
+        return Search(experiment=experiment, machine=MACHINE, sampler="grid", **asked)  # type: ignore[arg-type]
+
+    history = trainer.run(made(trials=3))
+    used_s = sum(one.seconds for one in history)
+    assert history[-1].origin == "confirm" and used_s > 0
+    again = made(trials=3, confirm=False).hunt(history)
+    assert again.trials == tuple(one.trial for one in history) and again.used_s == used_s
+    # A second less than one more launch would need.
+    each_s = max(one.seconds for one in history)
+    ended = made(trials=9, confirm=False, budget_s=used_s + each_s - 1).hunt(history)
+    assert ended.proposal is None and "would pass the budget" in (ended.ended or "")
+    assert made(trials=9, confirm=False, budget_s=used_s + each_s + 1).propose(history) is not None
+
+
+def test_trials_of_other_settings_count_for_none_of_those_that_are_asked_for() -> None:
+    trainer = MadeUp(lambda settings: 10.0 * settings["workers"])
+    history = trainer.run(Search(experiment=an_experiment(), machine=MACHINE, trials=4, confirm=False))
+    held = Search(
+        experiment=an_experiment(settings={"workers": 2}), machine=MACHINE, sampler="grid", trials=3, confirm=False
+    )
+    before = {one.trial for one in history if (one.asked or {}).get("workers") == 2}
+    assert held.hunt(history).counted == len(before)
+    whole = trainer.run(held, history)
+    assert held.hunt(whole).counted == 3 and len(whole) == len(history) + 3 - len(before)
+    fewer = Search(experiment=an_experiment(), machine=MACHINE, trials=2, confirm=False).hunt(history)
+    assert fewer.ended == "all 2 trials are used: 4 were there"
+
+
+def test_nothing_is_tried_that_asks_for_as_much_as_what_was_measured_over_the_limit(tmp_path: Path) -> None:
+    """Whatever the interval of what is predicted leaves open."""
+    loose = simulated_experiment(FOUR_CORES)
+    study = SimulatedStudy(FOUR_CORES, loose, tmp_path)
+    history: list[TrialRecord] = []
+    for settings in ({}, {"workers": 3}):
+        history.append(study.measure(Proposal(settings=settings, reason="by hand", origin="search"), history))
+    peak = history[1].measurement.ram_peak_bytes or 0
+    limits = Limits(ram=Limit(bytes=int(0.999 * peak), text="so much"))
+    search = Search(experiment=simulated_experiment(FOUR_CORES, limits=limits), machine=study.machine, trials=9)
+    hunt = search.hunt(history)
+    assert [*hunt.over] == [2] and "of RAM, the limit is" in hunt.over[2] and hunt.over_a_limit > 0
+    own = {"workers": 2, "prefetch_factor": 2, "batch_size": 8}
+
+    def asks_for_as_much(asked: Mapping[str, object]) -> bool:
+        full = {**own, **asked}
+        return all(int(str(full[name])) >= least for name, least in {**own, "workers": 3}.items())
+
+    whole = study.run(search, history)
+    assert len(whole) > 4 and asks_for_as_much(whole[1].asked or {})
+    assert not any(asks_for_as_much(one.asked or {}) for one in whole[2:])
+    assert not any(asks_for_as_much(guess.settings) for guess in search.hunt(whole).next_best)

@@ -20,7 +20,7 @@ from vtune.analysis.model.rungs import rungs_of
 from vtune.analysis.model.setup import Base, Setup
 from vtune.analysis.model.telling import Sure, by_setup, merged, telling, together
 from vtune.analysis.model.time import DRAWS, TimeModel
-from vtune.analysis.model.too_big import shortages_of
+from vtune.analysis.model.too_big import shortages_of, took_by
 from vtune.analysis.model.whole import WholeRun
 from vtune.domain.compared import RankedBy
 from vtune.domain.record import TrialRecord
@@ -78,6 +78,7 @@ def fit_model(
         ),
         memory=MemoryModel([(record, one) for one, group in fitting.items() for record in group], rungs, regimes),
         shortages=shortages_of(known, rungs),
+        taken=took_by(known),
     )
 
 

@@ -53,7 +53,7 @@ class Needs:
 
 class MemoryModel:
     def __init__(self, known: Sequence[Told], rungs: Sequence[SeenRung], regimes: Sequence[Regime]) -> None:
-        self._ram = _Ram.of(_worst(known, _ram_needed), regimes)
+        self._ram = _Ram.of(_worst(known, ram_needed), regimes)
         self._vram = _Vram.of(_worst(known, vram_needed), rungs, regimes)
         told = [(record.measurement, setup.batch) for record, setup in known if record.measurement.batch_bytes]
         # That of the largest samples.
@@ -85,7 +85,7 @@ def vram_needed(measured: Measurement) -> int | None:
     return None if peak is None else max(peak, measured.vram_validation_peak_bytes or 0)
 
 
-def _ram_needed(measured: Measurement) -> int | None:
+def ram_needed(measured: Measurement) -> int | None:
     known = [one for one in (measured.ram_peak_bytes, measured.ram_projected_bytes) if one is not None]
     return max(known, default=None)
 
@@ -214,7 +214,7 @@ class _Ram:
 def _level(record: TrialRecord, *, queues_told: bool) -> float:
     """Without what grows and, where it is known how large they are, without the queues."""
     measured = record.measurement
-    needed = float(_ram_needed(measured) or 0)
+    needed = float(ram_needed(measured) or 0)
     queue = (measured.shm_peak_bytes or 0) if queues_told else 0
     if measured.ram_projected_bytes is not None:
         needed -= sum(growth.to_come_bytes or 0 for growth in measured.ram_growth)

@@ -13,11 +13,12 @@ from vtune.analysis.model.points import Floats, Nearness, Points, nearness, poin
 from vtune.analysis.model.residuals import Corrected, Drawn, Residuals
 from vtune.analysis.model.setup import Base, Regime, Setup
 from vtune.analysis.model.time import TimeModel
-from vtune.analysis.model.too_big import Shortage, TooBig, over
+from vtune.analysis.model.too_big import Shortage, TooBig, Took, asks_as_much, measured_over, over
 from vtune.analysis.model.whole import WholeRun
 from vtune.domain.choice import RankedBy, Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limits
+from vtune.domain.numbers import bytes_
 from vtune.domain.prediction import Prediction
 
 
@@ -67,10 +68,11 @@ class Model:
         residuals: Residuals,
         memory: MemoryModel,
         shortages: Sequence[Shortage],
+        taken: Sequence[Took] = (),
     ) -> None:
         self.ranked_by = covered.ranked_by
         self._base, self._covered, self._rates, self._residuals = base, covered, rates, residuals
-        self._memory, self._shortages = memory, tuple(shortages)
+        self._memory, self._shortages, self._taken = memory, tuple(shortages), tuple(taken)
         self._predicted: dict[Setup, Prediction] = {}
 
     def predict(self, settings: Mapping[str, Scalar]) -> Prediction | None:
@@ -142,6 +144,7 @@ class Model:
         }
         known = [one for one in setups if one.regime in covered.regimes]
         needs = dict(zip(known, self._memory.of(known), strict=True)) if known else {}
+        passed = {memory: measured_over(self._taken, memory, limit) for memory, limit in allowed.items()}
         found: list[TooBig | None] = []
         for setup in setups:
             ran_out = (one.rules_out(setup, allowed) for one in self._shortages)
@@ -149,6 +152,7 @@ class Model:
             need = needs.get(setup, Needs())
             why = (
                 fell
+                or _as_much_as(setup, passed, allowed)
                 or over("RAM", need.ram, limits.ram, covered.ram_total_bytes)
                 or over("VRAM", need.vram, limits.vram, covered.vram_total_bytes)
             )
@@ -187,3 +191,13 @@ class Model:
         if not points.workers.min() <= setup.workers <= points.workers.max():
             lines.append(f"{setup.workers} {'worker' if setup.workers == 1 else 'workers'}: beyond what was measured")
         return tuple(lines)
+
+
+def _as_much_as(setup: Setup, passed: Mapping[str, Sequence[Took]], allowed: Mapping[str, int | None]) -> str | None:
+    for memory, limit in allowed.items():
+        like = next((one for one in passed[memory] if asks_as_much(memory, setup, one.setup)), None)
+        if like is not None and limit is not None:
+            needed, trial = like.needs[memory]
+            took = f"trial {trial} took {bytes_(needed)} of {memory}"
+            return f"{took}, the limit is {bytes_(limit)}, and this asks for no less"
+    return None

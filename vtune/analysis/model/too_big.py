@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import has_rate
-from vtune.analysis.model.memory import Bytes, vram_needed
+from vtune.analysis.model.memory import Bytes, ram_needed, vram_needed
 from vtune.analysis.model.rungs import SeenRung
 from vtune.analysis.model.setup import Setup
 from vtune.domain.experiment import Limit
@@ -50,6 +50,40 @@ class Shortage:
         if self.up_to_bytes is not None and (allowed is None or allowed > self.up_to_bytes):
             return None
         return f"{self.what} ran out of {self.memory}, and this asks for no less of it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Took:
+    """What completed trials of one setup held at the least, by memory; and the trial that did."""
+
+    setup: Setup
+    needs: Mapping[str, tuple[int, int]]
+
+    def over(self, memory: str, allowed: int) -> bool:
+        return memory in self.needs and self.needs[memory][0] > allowed
+
+
+def took_by(known: Sequence[tuple[TrialRecord, Setup]]) -> list[Took]:
+    least: dict[Setup, dict[str, tuple[int, int]]] = {}
+    for record, setup in known:
+        if not has_rate(record) or record.beaten is not None:
+            continue
+        for memory, needed in (("RAM", ram_needed(record.measurement)), ("VRAM", vram_needed(record.measurement))):
+            if needed is not None:
+                found = least.setdefault(setup, {})
+                found[memory] = min(found.get(memory, (needed, record.trial)), (needed, record.trial))
+    return [Took(setup=setup, needs=needs) for setup, needs in least.items()]
+
+
+def measured_over(taken: Sequence[Took], memory: str, allowed: int | None) -> list[Took]:
+    """Those that passed the limit of today, the ones that asked for least; none that a trial contradicts which asked
+    for as much and kept within it."""
+    if allowed is None:
+        return []
+    over_it = {one.setup: one for one in taken if one.over(memory, allowed)}
+    within = [one.setup for one in taken if memory in one.needs and one.setup not in over_it]
+    surely = [one for one in over_it if not any(asks_as_much(memory, other, one) for other in within)]
+    return [over_it[one] for one in _extremes(memory, surely, most=False)]
 
 
 def shortages_of(known: Sequence[tuple[TrialRecord, Setup]], rungs: Sequence[SeenRung]) -> list[Shortage]:

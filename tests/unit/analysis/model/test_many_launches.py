@@ -9,7 +9,7 @@ from support.studies import a_failure, a_trial
 from vtune.analysis.model.fit import fit_model
 from vtune.analysis.model.setup import Setup
 from vtune.analysis.model.telling import Sure, together
-from vtune.analysis.model.too_big import Shortage, _asks_more, shortages_of
+from vtune.analysis.model.too_big import Shortage, _asks_more, measured_over, shortages_of, took_by
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
@@ -64,3 +64,18 @@ def test_what_a_limit_of_the_users_ended_does_not_stand_for_what_really_ran_out(
     )
     found = shortages_of([(ended, a_setup(1, 1)), (a_failure(2, TrialStatus.OUT_OF_RAM), a_setup(4, 4))], [])
     assert [one.up_to_bytes for one in found] == [100.0, None]
+
+
+def took(trial: int, ram_bytes: int) -> TrialRecord:
+    return a_trial(trial, 20.0, measured={"ram_peak_bytes": ram_bytes, "ram_projected_bytes": None})
+
+
+def test_what_passed_a_limit_rules_out_what_asks_for_as_much_unless_a_trial_contradicts_it() -> None:
+    small, large, larger = a_setup(1, 2), a_setup(3, 2), a_setup(3, 2, prefetch=4)
+    known = [(took(1, 100), small), (took(2, 220), large), (took(3, 240), larger)]
+    assert [one.setup for one in measured_over(took_by(known), "RAM", 200)] == [large]
+    assert measured_over(took_by(known), "RAM", 230) == measured_over(took_by([*known[:1], known[2]]), "RAM", 230)
+    assert measured_over(took_by(known), "RAM", None) == measured_over(took_by(known), "RAM", 300) == []
+    # Another launch of it kept within the limit, or one of something that asks for more.
+    assert [one.setup for one in measured_over(took_by([*known, (took(4, 190), large)]), "RAM", 200)] == [larger]
+    assert measured_over(took_by([*known, (took(4, 190), larger)]), "RAM", 200) == []
