@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from vtune.analysis.comparable import settings_of
 from vtune.analysis.search.foretold import Foretold, Reckoning, foretold
 from vtune.analysis.search.fronts import fronts
 from vtune.analysis.search.importance import why_untold
@@ -158,8 +159,12 @@ def importance_untold(report: StudyReport) -> str | None:
 
 
 def unturned_text(search: SearchOfStudy) -> str | None:
+    told = {one.knob for one in search.importance}
     never = [one.knob for one in search.importance if not one.turned]
-    return f"not turned in any trial that gave a rate: by the model alone: {', '.join(never)}" if never else None
+    beyond = [one.name for one in search.dimensions if one.name not in told]
+    parts = [f"not turned in any trial that gave a rate: by the model alone: {', '.join(never)}"] if never else []
+    parts += [f"not told, since the model has no law for it: {', '.join(beyond)}"] if beyond and told else []
+    return "; ".join(parts) or None
 
 
 def importance_rows(search: SearchOfStudy) -> list[Row]:
@@ -209,9 +214,19 @@ def reckoning_of(report: StudyReport) -> Reckoning:
 
 def remarks_of(report: StudyReport) -> list[str]:
     """Without the search's own word on its model: the verdict on it stands beside its predictions."""
-    doubt, others = _doubt(report), _won_by_others(report)
+    doubt = _doubt(report)
     lines = [line for line in (report.search.remarks if report.search is not None else ()) if line != doubt]
-    return [*lines, *([others] if others is not None else [])]
+    return [*lines, *(line for line in (_won_by_others(report), _confirms_nothing(report)) if line is not None)]
+
+
+def _confirms_nothing(report: StudyReport) -> str | None:
+    best = report.choice.best
+    again = (one for one in report.records if one.origin == "confirm" and one.measurement.fed_from_stock)
+    proof = next((one for one in again if best is not None and settings_of(one) == settings_of(best)), None)
+    if proof is None or best is None:
+        return None
+    lived = "lived on batches that lay ready before it"
+    return f"trial {proof.trial}, a longer launch of trial {best.trial}'s settings, {lived}: it confirms no rate"
 
 
 def _won_by_others(report: StudyReport) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from vtune.reporting.infeasible import OUT_OF_MEMORY, nothing_feasible, ruled_ou
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.words import settings_text, vram_sources
+from vtune.reporting.words import setting_word, settings_text, vram_sources
 
 # How a table calls the chosen one.
 BEST = "best"
@@ -31,6 +32,8 @@ OVER: Mapping[RankedBy, str] = {
 
 # Why what looks faster does not win.
 EXCUSED = ("over_limit", "out_of_room", "other_cache", "not_lasting", "too_short")
+# Of a command to paste.
+SET = re.compile(r"--set (\S+)")
 # The verdict, why, what next.
 Words = tuple[str, list[str], list[str]]
 
@@ -170,7 +173,14 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
     why += _why_so(report, best, baseline)
     next_ += next_steps(report, best, baseline)
-    return verdict, why, [*next_, *best.diagnosis.next]
+    return verdict, why, [*next_, *_not_tried(best.diagnosis.next, report.compared)]
+
+
+def _not_tried(lines: Sequence[str], records: Sequence[TrialRecord]) -> list[str]:
+    """Advice as it was given when its trial ended: without what a trial has answered since."""
+    tried = {frozenset(f"{name}={setting_word(value)}" for name, value in (one.asked or {}).items()) for one in records}
+    asks = (frozenset(word.rstrip(":,)") for word in SET.findall(line)) for line in lines)
+    return [line for line, asked in zip(lines, asks, strict=True) if not asked or asked not in tried]
 
 
 def _reserve(choice: Choice) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from support.hunts import BASELINE, FASTEST, GUESS, IMPORTANCE, RECORDS, SMALL, SPACE, a_hunt, an_end, predicted
+from support.hunts import BASELINE, DEAD, FASTEST, GUESS, IMPORTANCE, RECORDS, SMALL, SPACE, a_hunt, an_end, predicted
 from support.studies import a_report, a_trial
 from support.walks import ASKED, a_walk
 from vtune.analysis.search.trust import mistrust
@@ -95,6 +95,31 @@ def test_a_winner_that_the_search_does_not_turn_is_told_and_all_trials_that_tune
     said = "rial 5 was set to something that this search does not turn: of what this search turns, trial 3 is the best"
     assert said in flat(tell(found)) and found.tuned_by == (1, 3, 2, 4, 5)
     assert "does not turn: of what" not in flat(tell(report()))
+
+
+@pytest.mark.parametrize("tell", [markdown, on_a_terminal])
+def test_a_longer_launch_that_lived_on_stock_confirms_nothing_and_that_is_said(tell: Any) -> None:
+    fed = replace(FASTEST.measurement, fed_from_stock=True)
+    proof = replace(FASTEST, trial=5, origin="confirm", reason="once more, for longer", measurement=fed)
+    text = flat(tell(report(records=(*RECORDS, proof))))
+    assert "a longer launch of trial 2's settings, lived on batches that lay ready before it" in text
+    assert "confirms no rate" not in flat(tell(report()))
+
+
+def test_a_knob_that_no_law_is_known_for_is_named() -> None:
+    text = flat(on_a_terminal(report()))
+    assert "not told, since the model has no law for it: batch_size" in text
+
+
+def test_no_advice_is_repeated_that_a_trial_has_answered() -> None:
+    advice = (
+        "try vtune probe --study demo --set workers=4 --set prefetch_factor=4: the queue is short",
+        "try vtune probe --study demo --set workers=2: more of them",
+        "the disk is slow",
+    )
+    fastest = replace(FASTEST, diagnosis=replace(FASTEST.diagnosis, next=advice))
+    text = flat(on_a_terminal(report(records=(BASELINE, fastest, SMALL, DEAD))))
+    assert "prefetch_factor=4: the queue" in text and "the disk is slow" in text and "more of them" not in text
 
 
 def test_a_model_that_is_wrong_is_called_so() -> None:
