@@ -12,7 +12,8 @@ from vtune.domain.experiment import Experiment, Window
 from vtune.domain.machine import Machine
 from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import Proposal, TrialStatus
+from vtune.domain.trial import Proposal, TrialOutcome, TrialStatus
+from vtune.errors import StorageError
 from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_watch
 from vtune.execution.cold_data import keep_cold
 from vtune.execution.engines.engine import Engine
@@ -23,8 +24,9 @@ from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch
 from vtune.execution.written import disk_note, files_below, written_notes
-from vtune.files import refused
+from vtune.files import MAKE_ROOM, refused
 from vtune.journal.ignored_flags import heeding, learnt_from
+from vtune.journal.paths import TrialPaths
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
@@ -121,6 +123,7 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
     if isinstance(learnt, ScoutFailed):
         folder = keep_as_trial(study.paths, number)
         record = read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
+        _check_disk(record, learnt.outcome, folder)
         return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}")
     return _run(tuning, proposal, history, train_loader=learnt.key, data=data)
 
@@ -167,11 +170,22 @@ def _run(
     notes = (*notes, *keep_cold(tuning.experiment, tuning.machine, history, results))
     outcome = tuning.engine.run(spec, folder, watch, tuning.notify)
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
+    _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})
+
+
+def _check_disk(record: TrialRecord, outcome: TrialOutcome, folder: TrialPaths) -> None:
+    """The training's own records stand on this disk, too: where it had no room nobody knows what was not seen, and the
+    settings are not to blame."""
+    if outcome.disk_was_full and record.status is TrialStatus.NOT_OBSERVED:
+        raise StorageError(
+            f"there was no space left in {folder.root} while trial {record.trial} ran: nothing of it could be recorded",
+            hint=MAKE_ROOM,
+        )
 
 
 def _data(tuning: Tuning) -> Prints:

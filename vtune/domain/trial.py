@@ -178,3 +178,5 @@ class TrialOutcome:
     machine_oom_kills: int | None = None
     # A defect of vtune's that its supervisor met at its end, or died of.
     defect: str | None = None
+    # For a moment at least, the disk of its folder had no room: what the training was seen doing may be missing.
+    disk_was_full: bool = False

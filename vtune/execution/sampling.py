@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from io import RawIOBase
@@ -11,6 +12,7 @@ from io import RawIOBase
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.machine import Gpu
 from vtune.execution.running import RunningTrial
+from vtune.files import DISK_REFUSES
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import TrialPaths
 from vtune.telemetry.gpus import GpuSampler
@@ -28,6 +30,7 @@ class Sampling:
     ) -> None:
         self.samples: list[TelemetrySample] = []
         self.gpus: tuple[Gpu, ...] = ()
+        self.disk_was_full = False
         self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
         self._host = HostSampler(self._pids, trial.own_pids)
         self._worker_pids: frozenset[int] = frozenset()
@@ -47,8 +50,12 @@ class Sampling:
             self._pss_due_s = now_s + PSS_S
         self.samples.append(taken)
         # A full disk costs this sample's line, not the trial.
-        with contextlib.suppress(OSError):
+        try:
             self._file.write(json.dumps(to_json(taken)).encode() + b"\n")
+            # A short line may still find room in a block that is there.
+            self.disk_was_full |= os.statvfs(self._folder.root).f_bavail == 0
+        except OSError as error:
+            self.disk_was_full |= error.errno in DISK_REFUSES
         self._name_gpus()
         return taken
 

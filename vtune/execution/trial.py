@@ -122,6 +122,7 @@ def run_trial(
             observer.ask_to_end("interrupt", grace_s=INTERRUPT_GRACE_S)
             # Also when the window was full and the training was ending already: whoever pressed it wants all to end.
             outcome = replace(_follow(trial, observer, notify), ended_by="interrupt")
+        outcome = replace(outcome, disk_was_full=sampling.disk_was_full)
         return _with_kernels_words(outcome, kernel, observer.pids_seen(), folder)
 
 

@@ -54,6 +54,27 @@ def test_a_full_disk_is_no_defect_of_vtune(tmp_path: Path, size: str) -> None:
         assert str(disk) in said.json["error"] and "--results" in said.json["hint"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_disk_that_was_full_for_a_moment_is_named_and_no_setting_is_blamed(tmp_path: Path) -> None:
+    disk, script = tmp_path / "disk", tmp_path / "train.py"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "small", disk], capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a small disk")
+    filler = f"filler = open({str(disk / 'filler')!r}, 'wb', buffering=0)\n"
+    fill = "try:\n    while filler.write(b'x' * 4096): pass\nexcept OSError: pass\n"
+    script.write_text(filler + fill + STEPPING + "for n in range(30): step()\nfiller.truncate(0)\n")
+    try:
+        said = vtune("probe", "--json", "--study", "s", "--results", disk, "--", sys.executable, script)
+        journal = disk / "s" / "journal.jsonl"
+        assert not journal.exists() or journal.read_text() == ""
+        script.write_text(STEPPING + "for n in range(90): step()\n")
+        again = vtune("probe", "--json", "--study", "s", "--results", disk, "--", sys.executable, script)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert said.code == 3 and "no space left" in said.json["error"] and "make room" in said.json["hint"], said.stdout
+    assert again.code == 0, again.stderr
+
+
 def test_output_that_cannot_be_written_is_said_on_stderr(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
