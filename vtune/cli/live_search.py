@@ -106,7 +106,9 @@ class SearchProgress(LiveRows):
         made, waiting = self._seen().rate(baseline.trial), baseline.measurement.data_wait_fraction
         wait = f", waiting for data {waiting:.0%} of the time" if made is not None and waiting is not None else ""
         what = f"{rate(made)} samples/s{wait}" if has_rate(baseline) else _failure(baseline)
-        self.say(f"your own settings: {what} (trial {baseline.trial})", hang=2)
+        asked = self._experiment.settings
+        whose = f"your settings with {settings_text(asked)}" if asked else "your own settings"
+        self.say(f"{whose}: {what} (trial {baseline.trial})", hang=2)
         if self.hunt is not None and self.hunt.proposal is not None:
             self._tell_left()
 

@@ -241,3 +241,16 @@ def test_of_a_space_that_grows_only_what_came_and_went_is_told() -> None:
         screen.text.split()
     )
     assert screen.text.count("prefetch_factor: 2, 4") == 1
+
+
+def test_what_was_asked_for_by_set_is_not_called_the_users_own() -> None:
+    screen = Screen(terminal=False)
+    screen.progress = SearchProgress(
+        Console(file=screen.file, width=80, highlight=False),
+        AskedSearch(),
+        replace(EXPERIMENT, settings={"workers": 1}),
+    )
+    with screen.progress as show:
+        show(HuntMoved(hunt=START, space=SPACE, records=()))
+        show(HuntMoved(hunt=a_hunt(trials=(1,)), space=SPACE, records=RECORDS[:1]))
+    assert "your settings with workers=1: 9.8 samples/s" in screen.text
