@@ -15,7 +15,8 @@ from vtune.domain.numbers import rate, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
-from vtune.reporting.infeasible import OUT_OF_MEMORY, nothing_feasible, ruled_out, why_ruled_out
+from vtune.reporting.commands import probe_command
+from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
@@ -281,11 +282,16 @@ def _over_limits(report: StudyReport) -> Words:
     why = [why_ruled_out(one) for one in found[:MOST_NAMED]]
     if len(found) > MOST_NAMED:
         why.append(f"and {len(found) - MOST_NAMED} more over a limit or out of memory")
-    return (
-        nothing_feasible(found),
-        why,
-        ["try settings that need less: fewer workers, a smaller batch, less prefetching"],
-    )
+    next_ = ["try settings that need less: fewer workers, a smaller batch, less prefetching"]
+    if found and all(_ended_at_the_start(one) for one in found):
+        # Relaxed by what was seen, it would fail a few MiB later, again and again.
+        probe = probe_command(report, {})
+        next_ = [f"none came as far as its first batch: {probe} --ram-limit 95% tells what the training needs"]
+    return nothing_feasible(found), why, next_
+
+
+def _ended_at_the_start(one: RuledOut) -> bool:
+    return one.at_least and [over.memory for over in one.over] == ["RAM"] and one.record.measurement.startup_s is None
 
 
 def _without_room(records: Sequence[TrialRecord], choice: Choice) -> Words:

@@ -86,3 +86,14 @@ def test_a_figure_that_the_guard_has_told_is_told_once() -> None:
         f"trial 1, out of ram: {detail} by 5.0%; how much more it needs is not known, and --ram-limit 2.1GiB is the"
         " least that may let it in"
     ) in summary.why
+
+
+def test_where_none_came_to_its_first_batch_the_limit_is_asked_for_and_no_gentler_settings() -> None:
+    [advice] = summarize(a_report(ended_at(1, 2.5), ended_at(2, 2.1), limits=LIMITS)).next
+    assert advice.endswith("vtune probe --study demo --ram-limit 95% tells what the training needs")
+    began = ended_at(2, 2.1)
+    began = replace(began, measurement=replace(began.measurement, startup_s=2.0))
+    [advice] = summarize(a_report(ended_at(1, 2.5), began, limits=LIMITS)).next
+    assert "fewer workers" in advice
+    [advice] = summarize(a_report(a_failure(1, TrialStatus.OUT_OF_VRAM, "CUDA out of memory"))).next
+    assert "fewer workers" in advice
