@@ -13,7 +13,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Dimension, Space
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
-from vtune.knobs.loader import PIN_MEMORY
+from vtune.knobs.loader import PIN_MEMORY, WORKERS
 from vtune.knobs.registry import knobs_of
 from vtune.knobs.settings import NEED_WORKERS, shown
 from vtune.knobs.values import accumulate_for, values_of
@@ -105,6 +105,8 @@ def _dimension(
     """Or why it is not turned; None where another knob's dimension says it."""
     if knob.name in experiment.settings:
         return f"{knob.name}: {shown(experiment.settings[knob.name])} was asked for"
+    if knob.name in NEED_WORKERS and experiment.settings.get(WORKERS.name) == 0:
+        return f"{knob.name}: it needs at least one worker, and none was asked for"
     if knob is BATCH_SIZE and not frees_batch(experiment):
         return _batch_with_accumulation(experiment, machine, own, ran)
     named = any(binding.name == knob.name for binding in experiment.knobs)

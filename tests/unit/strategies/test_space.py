@@ -105,6 +105,12 @@ def test_what_the_user_has_set_is_not_turned() -> None:
     assert all(one["workers"] == 4 for one in found.settings)
 
 
+def test_without_workers_that_were_ruled_out_nothing_that_they_would_use_is_turned() -> None:
+    found = space(settings={"workers": 0})
+    assert [one.name for one in found.dimensions] == ["pin_memory"] and len(found.settings) == 2
+    assert "none was asked for" in about(found, "prefetch_factor")
+
+
 def test_the_users_own_value_is_among_the_values_that_they_named() -> None:
     found = space(knobs=(KnobBinding(name="workers", values=(2, 8)),))
     assert values(found, "workers") == [{"workers": 1}, {"workers": 2}, {"workers": 8}]
