@@ -6,7 +6,8 @@
     python benchmarks/traps/run.py --quick --out /tmp/x   # does the harness work? The figures mean nothing
     python benchmarks/traps/run.py --table                # measure nothing: the table of what is there
 
-What is there already is kept, by truth, tuner and trap: an interrupted run goes on where it was; --again measures anew.
+What is there already is kept, by truth, tuner and trap: an interrupted run goes on where it was; --again measures anew,
+--again tuners all but the truth, so that those who are compared were asked in one run.
 """
 
 from __future__ import annotations
@@ -79,7 +80,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="TRAP", help="repeatable")
     parser.add_argument("--tuner", action="append", choices=[*TUNER_NAMES, *OWN], metavar="NAME", help="repeatable")
     parser.add_argument("--quick", action="store_true", help="a smoke run: the figures mean nothing")
-    parser.add_argument("--again", action="store_true", help="measure anew what is there already")
+    parser.add_argument(
+        "--again",
+        nargs="?",
+        const="all",
+        choices=("all", "tuners"),
+        help="measure anew what is there; the tuners alone",
+    )
     parser.add_argument("--table", action="store_true", help="measure nothing: the table of what is there")
     parser.add_argument("--out", type=Path, help="where the figures go (default: results/ beside this file)")
     parser.add_argument("--cache", type=Path, help=f"where the peers are installed (default: {default_cache()})")
@@ -93,7 +100,7 @@ def _peers(tuners: list[str], cache: Path | None) -> Path:
     return peers_python(cache)
 
 
-def play(trap: Trap, tuners: list[str], python: Path, out: Path, *, quick: bool, again: bool) -> bool:
+def play(trap: Trap, tuners: list[str], python: Path, out: Path, *, quick: bool, again: str | None) -> bool:
     """One trap: its truth, then each tuner, one after the other; kept after each row. False where a row failed."""
     kept = Kept(out / f"{trap.name}.json", trap, quick=quick)
     if trap.shm_bytes is not None and not can_shrink_shm():
@@ -103,7 +110,7 @@ def play(trap: Trap, tuners: list[str], python: Path, out: Path, *, quick: bool,
     kept.data.pop("skipped", None)
     with tempfile.TemporaryDirectory(prefix="vtune-traps-", ignore_cleanup_errors=True) as folder:
         place = Place(scratch=Path(folder), quick=quick)
-        _truth(trap, place, kept, again=again)
+        _truth(trap, place, kept, again=again == "all")
         for tuner in TUNERS:
             if tuner.name in tuners and (again or tuner.name not in kept.data["tuners"]):
                 row = kept.timed(partial(ask, tuner, trap, place, python))
