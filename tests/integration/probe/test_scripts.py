@@ -49,6 +49,8 @@ def own_rate(clock: Path, steps: int) -> float:
 QUICK = ("plain", "spawn_workers")
 
 
+# Both clocks tell of the same steps to some milliseconds, which is little only where nobody else is at work.
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TRUTHS]
 )
