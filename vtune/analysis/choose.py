@@ -64,7 +64,7 @@ def choose(
 
     groups = by_settings([record for record in lasting if not lived_longer(record)])
     spread = disagreement([rates[record.trial] for record in group] for group in groups.values())
-    compared = [record for record in solid if not lived_longer(record)]
+    compared = _one_for_all(solid, baseline)
     rivals = [_middle(group, rates) for group in by_settings(compared).values()]
     if baseline is not None and baseline in feasible:
         rivals = [rival for rival in rivals if settings_of(rival) != settings_of(baseline)]
@@ -163,6 +163,15 @@ def _baseline(
     launches = [record for record in launches if record.measurement.cache == like.measurement.cache]
     launches = [record for record in launches if measured_enough(record)] or launches
     return sorted(launches, key=lambda record: rates[record.trial].value)[len(launches) // 2]
+
+
+def _one_for_all(solid: Sequence[TrialRecord], baseline: TrialRecord | None) -> list[TrialRecord]:
+    """Settings are judged by trials as long as all others; by a longer launch only where those read their data
+    otherwise than the baseline did, and so cannot be compared with it."""
+    usual = [record for record in solid if not lived_longer(record)]
+    like = {settings_of(record) for record in usual if baseline is not None and same_cache(record, baseline)}
+    longer = [record for record in solid if lived_longer(record) and settings_of(record) not in like]
+    return usual + [record for record in longer if baseline is not None and same_cache(record, baseline)]
 
 
 def _middle(group: Sequence[TrialRecord], rates: Mapping[int, Rate]) -> TrialRecord:

@@ -17,6 +17,8 @@ from vtune.execution.written import files_below
 
 # Of the machine's memory: a run and its workers leave no more of it to the files.
 CACHE_SHARE = 0.8
+# Of the bytes read: with more of them from the disk, a warm trial beside it is another training.
+MOSTLY = 0.5
 # Between two trials; whoever has more files than that keeps them as they are.
 LONGEST_S = 5.0
 
@@ -27,7 +29,7 @@ def keep_cold(
     """Before a trial: gives the pages of the named data back to the kernel, which loses nothing by it. Returns what a
     reader of the trial must know of it."""
     first = next((one for one in history if one.measurement.cache != "unknown"), None)
-    if not experiment.window.keep_cold or first is None or first.measurement.cache != "cold":
+    if not experiment.window.keep_cold or first is None or not _read_mostly_cold(first):
         return ()
     until = time.monotonic() + LONGEST_S
     files = list(_files(experiment, results))
@@ -41,7 +43,14 @@ def keep_cold(
         if time.monotonic() > until:
             return (f"only {number} of {len(files)} files of its data could be taken out of the page cache in time",)
         _forget(path)
-    return (f"its data were taken out of the page cache first: trial {first.trial} read them cold, as {because} does",)
+    read = f"trial {first.trial} read them from their disk, as {because} does"
+    return (f"its data were taken out of the page cache first: {read}",)
+
+
+def _read_mostly_cold(record: TrialRecord) -> bool:
+    """What is counted of a cold read is a share of it, now and then less than what is called cold."""
+    cold = record.measurement.cold_fraction
+    return record.measurement.cache == "cold" or (cold is not None and cold > MOSTLY)
 
 
 def _files(experiment: Experiment, results: Path) -> Iterator[tuple[Path, int]]:

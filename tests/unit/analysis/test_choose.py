@@ -7,6 +7,7 @@ import pytest
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.choose import choose
+from vtune.analysis.comparable import lived_longer
 from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, ratio_of, widening_for
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import Limit, Limits
@@ -465,3 +466,18 @@ def test_settings_that_failed_first_and_ran_afterwards_may_win() -> None:
 
 def test_a_baseline_that_failed_once_stays_the_baseline() -> None:
     assert best(choose([BASELINE, a_failure(2, TrialStatus.CRASHED, asked={})])) == 1
+
+
+def test_settings_are_judged_by_a_longer_launch_where_no_other_read_its_data_as_the_baseline_did() -> None:
+    cold, mixed = {"cache": "cold"}, {"cache": "mixed"}
+    own, other = a_trial(1, 10.0, measured=cold), a_trial(3, 30.0, asked=FOUR, workers=4, measured=cold)
+    six = [
+        a_trial(trial, 40.0, asked={"workers": 6}, workers=6, measured=read) for trial, read in ((2, mixed), (4, cold))
+    ]
+    proof = replace(six[1], origin="confirm")
+    assert lived_longer(proof)
+    best = choose([own, six[0], other, proof]).best
+    assert best is not None and best.trial == 4
+    # Else the trial that is as long as all others stands for them.
+    best = choose([own, replace(six[0], measurement=six[1].measurement), other, proof]).best
+    assert best is not None and best.trial == 2

@@ -66,8 +66,17 @@ def kept(tmp_path: Path, experiment: Experiment, history: list[TrialRecord], mac
 def test_a_run_of_one_epoch_reads_them_cold_and_so_do_its_trials(tmp_path: Path, files: list[Path]) -> None:
     warm = a_trial(2, 30.0, measured={"cache": "warm"})
     said = kept(tmp_path, asked(tmp_path), [replace(COLD, trial=4), warm])
-    assert "trial 4 read them cold, as a run of one epoch does" in said
+    assert "trial 4 read them from their disk, as a run of one epoch does" in said
     assert [is_cached(path) for path in files] == [False, False, True]
+
+
+def test_what_came_mostly_from_the_disk_is_kept_cold_too(tmp_path: Path, files: list[Path]) -> None:
+    def mixed(share: float) -> list[TrialRecord]:
+        return [a_trial(1, 10.0, measured={"cache": "mixed", "cold_fraction": share})]
+
+    assert kept(tmp_path, asked(tmp_path), mixed(0.4)) == ""
+    assert "as a run of one epoch does" in kept(tmp_path, asked(tmp_path), mixed(0.88))
+    assert not is_cached(files[0])
 
 
 def test_data_that_memory_cannot_hold_stay_cold_whatever_the_epochs(tmp_path: Path, files: list[Path]) -> None:
