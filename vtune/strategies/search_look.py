@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -46,6 +47,7 @@ class Look:
         self._asked, self._history = asked, history
         self._named = current_settings(asked.experiment)
         self._spaces: dict[Hashable, Space] = {}
+        self._allowed: dict[Hashable, frozenset[int]] = {}
         self._known = self._known_by(history)
         # What failed by itself may be mended by now: each call asks for it once more.
         self._baseline = self._known.answer(asked.experiment.settings, mended=True)
@@ -95,7 +97,8 @@ class Look:
 
     def _done_by(self, history: Sequence[TrialRecord]) -> Done:
         own = {**self._named, **self._asked.experiment.settings}
-        counts = {one.trial for one in self._known.answers if self._may_launch(one, own)}
+        allowed = self._may_launch(own)
+        counts = {one.trial for one in self._known.answers if one.trial in allowed}
         return done_of(history, self._baseline, counts=counts)
 
     def _to_build_on(self, baseline: TrialRecord) -> Hunt | None:
@@ -238,13 +241,13 @@ class Look:
         )
 
     def _confirmation(self, *, launches: bool) -> Confirmation:
-        seen, winner = self._seen, self._leader
+        seen, winner, allowed = self._seen, self._leader, self._may_launch(self._seen.own)
         found = Found(
             experiment=self._asked.experiment,
             machine=self._asked.machine,
             baseline=self._baseline,
             own=seen.own,
-            trials=[one.trial for one in self._known.records if one.trial <= self._until and self._may_launch(one)],
+            trials=[one.trial for one in self._known.records if one.trial <= self._until and one.trial in allowed],
             winner=winner,
             settings={**self._asked.experiment.settings, **(turned(winner) if winner is not None else {})},
         )
@@ -315,7 +318,8 @@ class Look:
             ran=fitting_of(known.records, experiment.limits, machine.ram_bytes),
             fitting=(),
         )
-        seen = replace(seen, fitting=[one for one in seen.ran if self._may_launch(one, own)])
+        allowed = self._may_launch(own)
+        seen = replace(seen, fitting=[one for one in seen.ran if one.trial in allowed])
         ran = values_ran(seen.fitting)
         seen = replace(seen, space=self._space(own, baseline, ran))
         more = more_workers(seen)
@@ -324,9 +328,21 @@ class Look:
         ran = {**ran, WORKERS.name: ran.get(WORKERS.name, frozenset()) | more}
         return replace(seen, space=self._space(own, baseline, ran))
 
-    def _may_launch(self, record: TrialRecord, own: Mapping[str, Scalar] | None = None) -> bool:
-        own = self._seen.own if own is None else own
-        return may_launch(turned(record), named=self._named, own=own, experiment=self._asked.experiment)
+    def _may_launch(self, own: Mapping[str, Scalar]) -> frozenset[int]:
+        """Trials whose settings this search may launch. It is asked often, and a journal holds few different ones."""
+        key = frozenset(own.items())
+        if key not in self._allowed:
+            experiment, by_names = self._asked.experiment, dict[frozenset[str], bool]()
+            by_asked = defaultdict[frozenset[tuple[str, Scalar]], list[TrialRecord]](list)
+            for record in self._known.records:
+                by_asked[frozenset(turned(record).items())].append(record)
+            self._allowed[key] = frozenset(
+                record.trial
+                for asked, records in by_asked.items()
+                if may_launch(dict(asked), named=self._named, own=own, experiment=experiment, by_names=by_names)
+                for record in records
+            )
+        return self._allowed[key]
 
     def _space(self, own: Mapping[str, Scalar], baseline: TrialRecord, ran: Values) -> Space:
         key = frozenset(own.items()), frozenset(ran.items())

@@ -69,10 +69,16 @@ def frees_batch(experiment: Experiment) -> bool:
 
 
 def may_launch(
-    asked: Mapping[str, Scalar], *, named: Mapping[str, Scalar], own: Mapping[str, Scalar], experiment: Experiment
+    asked: Mapping[str, Scalar],
+    *,
+    named: Mapping[str, Scalar],
+    own: Mapping[str, Scalar],
+    experiment: Experiment,
+    by_names: dict[frozenset[str], bool],
 ) -> bool:
     """Whether a search may launch what a trial of the journal was asked for: it is set to what was asked of the search,
-    and turns nothing else that nobody allowed. `named`: what the training's config or command says by itself."""
+    and turns nothing else that nobody allowed. `named`: what the training's config or command says by itself;
+    `by_names`: kept between calls, which may be thousands."""
     ran = {**USUAL, **named, **asked}
     if any(ran.get(name) != value for name, value in experiment.settings.items()):
         return False
@@ -84,9 +90,11 @@ def may_launch(
         size, steps = full.get(BATCH_SIZE.name), full.get(ACCUMULATE_STEPS.name)
         if not isinstance(size, int) or steps is None or accumulate_for(size, own) != steps:
             return False
-    changed -= in_batch
-    known = {knob.name for knob in knobs_of(experiment.knobs)}
-    return changed <= known and never_tried(changed, experiment, needs_allow=True) is None
+    names = frozenset(changed - in_batch)
+    if names not in by_names:
+        known = {knob.name for knob in knobs_of(experiment.knobs)}
+        by_names[names] = names <= known and never_tried(sorted(names), experiment, needs_allow=True) is None
+    return by_names[names]
 
 
 def _nowhere_to_copy_to(experiment: Experiment, machine: Machine, baseline: TrialRecord | None) -> str | None:

@@ -81,7 +81,8 @@ def measured_over(taken: Sequence[Took], memory: str, allowed: int | None) -> li
     if allowed is None:
         return []
     over_it = {one.setup: one for one in taken if one.over(memory, allowed)}
-    within = [one.setup for one in taken if memory in one.needs and one.setup not in over_it]
+    kept = (one.setup for one in taken if memory in one.needs and one.setup not in over_it)
+    within = _extremes(memory, kept, most=True)
     surely = [one for one in over_it if not any(asks_as_much(memory, other, one) for other in within)]
     return [over_it[one] for one in _extremes(memory, surely, most=False)]
 
