@@ -96,8 +96,7 @@ class Look:
         )  # fmt: skip
 
     def _done_by(self, history: Sequence[TrialRecord]) -> Done:
-        own = {**self._named, **self._asked.experiment.settings}
-        allowed = self._may_launch(own)
+        allowed = self._may_launch(self._own_by(self._baseline))
         counts = {one.trial for one in self._known.answers if one.trial in allowed}
         return done_of(history, self._baseline, counts=counts)
 
@@ -306,8 +305,7 @@ class Look:
 
     def _seen_by(self, known: Known, baseline: TrialRecord) -> Seen:
         experiment, machine = self._asked.experiment, self._asked.machine
-        shown = {name: value for name, value in baseline.settings.items() if value is not None}
-        own = {**self._named, **shown, **experiment.settings}
+        own = self._own_by(baseline)
         seen = Seen(
             experiment=experiment,
             machine=machine,
@@ -327,6 +325,12 @@ class Look:
             return seen
         ran = {**ran, WORKERS.name: ran.get(WORKERS.name, frozenset()) | more}
         return replace(seen, space=self._space(own, baseline, ran))
+
+    def _own_by(self, baseline: TrialRecord | None) -> Mapping[str, Scalar]:
+        """What the user's configuration runs with, as far as it says so or its first trial has shown."""
+        seen = baseline.settings.items() if baseline is not None else ()
+        shown = {name: value for name, value in seen if value is not None}
+        return {**self._named, **shown, **self._asked.experiment.settings}
 
     def _may_launch(self, own: Mapping[str, Scalar]) -> frozenset[int]:
         """Trials whose settings this search may launch. It is asked often, and a journal holds few different ones."""
