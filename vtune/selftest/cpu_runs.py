@@ -38,6 +38,7 @@ LOADERS = {
 }
 LOADER_STEPS = 50
 SHORT, LONG = 60, 600
+WINDOWS = {"steps-before": SHORT, "steps-long": LONG, "steps-after": SHORT}
 PAIRS, BLOCK_STEPS, STEP_MS = 40, 12, 10.0
 PATIENCE_S = 30.0
 # Workers are up and batches are under way.

@@ -110,8 +110,12 @@ def busy_by_rank(known: KnownTrial) -> dict[int, float]:
     return {rank: mean(seconds) for rank, seconds in busy.items()}
 
 
-def _cell(name: str, title: str, run: str, judge: Judge, *, gpus: int = 1, needs: tuple[str, ...] = ()) -> Cell:
-    return Cell(name=name, title=title, runs=(run,), judge=judge, gpu=True, gpus_needed=gpus, needs=needs)
+def _cell(
+    name: str, title: str, run: str, judge: Judge, *, gpus: int = 1, needs: tuple[str, ...] = (), times: bool = False
+) -> Cell:
+    return Cell(
+        name=name, title=title, runs=(run,), judge=judge, gpu=True, gpus_needed=gpus, needs=needs, compares_times=times
+    )
 
 
 GPU_CELLS: tuple[Cell, ...] = (
@@ -120,7 +124,13 @@ GPU_CELLS: tuple[Cell, ...] = (
         _cell(f"gpu_duty_{share}", f"a device that works {share} % of the time", run, _on_device(_duty, run))
         for share, run in ((share, f"gpu-duty-{share}") for share in DUTIES)
     ),
-    _cell("gpu_instrumentation", "what watching adds to a step on a device", "gpu-turns", instrumentation("gpu-turns")),
+    _cell(
+        "gpu_instrumentation",
+        "what watching adds to a step on a device",
+        "gpu-turns",
+        instrumentation("gpu-turns"),
+        times=True,
+    ),
     _cell("gpu_oom", "running out of device memory is named", "gpu-oom", _out_of_memory),
     *(
         _cell(

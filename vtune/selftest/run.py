@@ -65,7 +65,7 @@ def work_folder(results: Path, machine: Machine) -> Iterator[Study]:
 def run_cells(
     bench: Bench, cells: Sequence[Cell], runs: Mapping[str, Run], notify: Callable[[CellResult | Cell], None]
 ) -> tuple[CellResult, ...]:
-    """Each run once, and those of a cell that did not pass while others disturbed it once more; then all are judged
+    """Each run once, and those of a cell that did not pass and may have been disturbed once more; then all are judged
     again, so that the verdicts are those of the records that are kept."""
     records = Records(bench.records)
     timed: dict[str, Timed] = {}
@@ -75,7 +75,7 @@ def run_cells(
         _run(bench, records, [name for name in cell.runs if not records.has(name)], runs)
         _still_writable(bench)
         repeated = False
-        if _judge(cell, records).status in ("failed", "inconclusive") and _disturbed(cell, records):
+        if _worth_repeating(cell, records):
             repeated = True
             _run(bench, records, cell.runs, runs)
             _still_writable(bench)
@@ -165,9 +165,10 @@ def others_cores(cell: Cell, records: Records) -> float | None:
     return max((float(cores) for cores in seen if cores is not None), default=None)
 
 
-def _disturbed(cell: Cell, records: Records) -> bool:
-    others = others_cores(cell, records)
-    return others is not None and others >= DISTURBED_CORES
+def _worth_repeating(cell: Cell, records: Records) -> bool:
+    status, others = _judge(cell, records).status, others_cores(cell, records)
+    disturbed = others is not None and others >= DISTURBED_CORES
+    return (status == "failed" and (disturbed or cell.compares_times)) or (status == "inconclusive" and disturbed)
 
 
 def _sweep(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -59,7 +60,8 @@ def test_the_self_test_is_green_here_and_its_bundle_tells_nothing_of_us(tmp_path
     here.mkdir()
     begun = time.monotonic()
     said = vtune(
-        "doctor", "--selftest", "--json", "--results", here / "planted-results", "--python", sys.executable,
+        "doctor", "--selftest", "--json", "--results", here / "planted-results",
+        "--python", os.path.relpath(sys.executable, here),
         cwd=here, timeout=380, HOME=str(tmp_path / "planted-home"), USER="planteduser", API_KEY="planted-key",
         XDG_STATE_HOME=str(state.parents[1]),
     )  # fmt: skip

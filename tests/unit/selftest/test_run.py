@@ -34,12 +34,12 @@ def writes(name: str, values: list[float], *, others_cores: float) -> Callable[[
     return run
 
 
-def a_cell(name: str, *, needs: tuple[str, ...] = ()) -> Cell:
+def a_cell(name: str, *, needs: tuple[str, ...] = (), compares_times: bool = False) -> Cell:
     def judge(records: Records) -> verdicts.Verdict:
         value = records.note(name)["value"]
         return verdicts.judged(value < 1, f"expected less than 1, seen {value}")
 
-    return Cell(name=name, title=name, runs=(name,), judge=judge, needs=needs)
+    return Cell(name=name, title=name, runs=(name,), judge=judge, needs=needs, compares_times=compares_times)
 
 
 def results(bench: Bench, cells: list[Cell], **runs: Callable[[Bench], None]) -> tuple[CellResult, ...]:
@@ -62,6 +62,15 @@ def test_a_failure_that_stays_says_who_disturbed_it(bench: Bench) -> None:
 def test_a_failure_on_a_quiet_machine_is_not_repeated(bench: Bench) -> None:
     [cell] = results(bench, [a_cell("a")], a=writes("a", [5.0], others_cores=0.0))
     assert cell.status == "failed" and not cell.repeated and "disturbed" not in cell.sentence
+
+
+def test_a_failed_comparison_of_times_is_tried_once_more_on_any_machine(bench: Bench) -> None:
+    cells = [a_cell("a", compares_times=True), a_cell("b", compares_times=True)]
+    a, b = results(
+        bench, cells, a=writes("a", [5.0, 0.5], others_cores=0.0), b=writes("b", [5.0, 6.0], others_cores=0.0)
+    )
+    assert (a.status, b.status) == ("passed", "failed") and a.repeated and b.repeated
+    assert "disturbed" not in b.sentence
 
 
 def test_a_cell_that_rests_on_a_failed_one_is_not_judged(bench: Bench) -> None:

@@ -102,15 +102,22 @@ def test_a_neighbour_in_a_few_blocks_does_not_count_as_our_cost() -> None:
 
 
 def test_a_short_window_that_tells_another_rate_than_a_long_one_is_red() -> None:
-    assert verdicts.short_and_long(101.0, 100.0, (60, 600)).status == "passed"
-    assert verdicts.short_and_long(150.0, 100.0, (60, 600)).status == "failed"
-    assert verdicts.short_and_long(None, 100.0, (60, 600)).status == "failed"
+    assert verdicts.short_and_long((101.0, 99.0), 100.0, (60, 600)).status == "passed"
+    assert verdicts.short_and_long((150.0, 148.0), 100.0, (60, 600)).status == "failed"
+    assert verdicts.short_and_long((104.0, 105.0), 100.0, (60, 600)).status == "failed"
+    assert verdicts.short_and_long((None, 100.0), 100.0, (60, 600)).status == "failed"
+    assert verdicts.short_and_long((100.0, 100.0), None, (60, 600)).status == "failed"
 
 
-def test_two_rates_of_two_minutes_decide_nothing_while_neighbours_work() -> None:
-    assert verdicts.short_and_long(94.0, 100.0, (60, 600), 1.7).status == "inconclusive"
-    assert verdicts.short_and_long(99.0, 100.0, (60, 600), 1.7).status == "passed"
-    assert verdicts.short_and_long(94.0, 100.0, (60, 600), 0.1).status == "failed"
+def test_a_slow_moment_in_one_of_the_short_windows_is_not_the_window() -> None:
+    said = verdicts.short_and_long((100.5, 88.0), 100.0, (60, 600))
+    assert said.status == "passed" and "+0.50%, -12.00%" in said.sentence
+
+
+def test_rates_of_different_minutes_decide_nothing_while_neighbours_work() -> None:
+    assert verdicts.short_and_long((94.0, 95.0), 100.0, (60, 600), 1.7).status == "inconclusive"
+    assert verdicts.short_and_long((99.0, 99.0), 100.0, (60, 600), 1.7).status == "passed"
+    assert verdicts.short_and_long((94.0, 95.0), 100.0, (60, 600), 0.1).status == "failed"
 
 
 def test_what_outlives_a_killed_training_is_counted() -> None:
