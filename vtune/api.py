@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -314,6 +315,9 @@ def doctor(*, results: Path = Path("results"), python: str | None = None) -> Doc
     check_platform()
     if python is None:
         [python], _ = resolve_program(("python",), Path.cwd(), {})
+    elif os.sep in python:
+        # Known trainings start in folders of their own.
+        python = os.path.abspath(python)
     found = survey_of(results, python)
     return DoctorResult(
         survey=found,
