@@ -35,24 +35,27 @@ BESIDE := tests/packaging tests/unit $(WATCHED) $(addprefix tests/integration/,e
 	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py \
 	probe/test_scripts.py watch/test_watch.py)
 ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(BESIDE))
-# With arguments of one's own, any part may be left without a test.
-OR_NONE := $(if $(ARGS),|| test $$? -eq 5)
-# What failed beside others is told, and run once more without them: then it has to pass.
-OR_AGAIN := || { test $$? -eq 1 && $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none $(BESIDE) $(ARGS); }
+# Options, places. With arguments of one's own, any part may be left without a test (5). What failed (1) is told, and run
+# once more by itself: neighbours disturb a clock now and then, a fault of ours fails each time.
+AGAIN := --last-failed --last-failed-no-failures none
+define pytest
+$(BIN)/python -m pytest -q $(1) $(2) $(ARGS) || case $$? in $(if $(ARGS),5,none)) ;; \
+	1) echo "what failed, once more"; $(BIN)/python -m pytest -q $(AGAIN) $(2) $(ARGS) ;; *) exit 2 ;; esac
+endef
 
 test: check
 	@echo "quick tests, three side by side"
-	@$(BIN)/python -m pytest -q -m "not slow and not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	@$(call pytest,-m "not slow and not timing" -n 3,$(BESIDE))
 	@echo "quick tests, one after the other"
-	@$(BIN)/python -m pytest -q -m "not slow and timing" $(BESIDE) $(ARGS) $(OR_NONE)
-	@$(BIN)/python -m pytest -q -m "not slow" $(ALONE) $(ARGS) $(OR_NONE)
+	@$(call pytest,-m "not slow and timing",$(BESIDE))
+	@$(call pytest,-m "not slow",$(ALONE))
 
 test-all: check
 	@echo "tests, three side by side"
-	@$(BIN)/python -m pytest -q --durations=15 -m "not timing" -n 3 $(BESIDE) $(ARGS) $(OR_NONE) $(OR_AGAIN)
+	@$(call pytest,--durations=15 -m "not timing" -n 3,$(BESIDE))
 	@echo "tests, one after the other"
-	@$(BIN)/python -m pytest -q --durations=5 -m timing $(BESIDE) $(ARGS) $(OR_NONE)
-	@$(BIN)/python -m pytest -q --durations=15 $(ALONE) $(ARGS) $(OR_NONE)
+	@$(call pytest,--durations=5 -m timing,$(BESIDE))
+	@$(call pytest,--durations=15,$(ALONE))
 
 check: lint types contracts docs
 
