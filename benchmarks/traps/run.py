@@ -1,6 +1,6 @@
 """Traps: small trainings of known truth, each built to fool a tuner, and the tuners of PyPI asked about them.
 
-    python benchmarks/traps/run.py                        # all of it, under an hour, alone on the machine
+    python benchmarks/traps/run.py                        # all of it, an hour and a half, alone on the machine
     python benchmarks/traps/run.py --only leak            # one trap; the others' figures stay as they are
     python benchmarks/traps/run.py --tuner optuna         # one tuner
     python benchmarks/traps/run.py --quick --out /tmp/x   # does the harness work? The figures mean nothing

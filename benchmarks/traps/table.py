@@ -39,7 +39,7 @@ def _head(there: Mapping[str, Mapping[str, Any]]) -> list[str]:
     machines = sorted({told["machine"] for told in there.values()})
     minutes = sum(told["seconds"] for told in there.values()) / 60
     words = f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))} · {'; '.join(machines)} · {minutes:.0f} min"
-    words += " · `python benchmarks/traps/run.py`"
+    words += ", repeats included · `python benchmarks/traps/run.py`"
     if any(told["quick"] for told in there.values()):
         words += " · **a quick run: no figures to rely on**"
     return [words]
