@@ -23,7 +23,7 @@ from vtune.execution.read import read_trial
 from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch
-from vtune.execution.written import disk_note, files_below, written_notes
+from vtune.execution.written import disk_note, written_notes
 from vtune.files import MAKE_ROOM, refused
 from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.paths import TrialPaths
@@ -164,7 +164,6 @@ def _run(
     )
     tuning.notify(TrialStarted(spec=spec))
     cwd, results = Path(spec.cwd), tuning.study.paths.root.parent
-    before = files_below(cwd, results)
     watch = replace(_watch(tuning, proposal), earlier=tuple(history))
     watch = watch if ceiling is None else ceiling_watch(ceiling, watch)
     notes = (*notes, *keep_cold(tuning.experiment, tuning.machine, history, results))
@@ -172,7 +171,7 @@ def _run(
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
-    notes = (*notes, *written_notes(cwd, before, files_below(cwd, results)))
+    notes = (*notes, *written_notes(folder))
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})

@@ -126,6 +126,8 @@ def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[Trial
             return TrialStatus.HUNG, _hung(f"for long when its trial time of {window.trial_time_s:g} s was up", seen)
         case "limit":
             return _over_a_limit(outcome.over, outcome.ram_guard, seen)
+        case "disk":
+            return _disk_is_used_up(outcome.over, window, seen)
         case "lost" | "parent_lost":
             return TrialStatus.INTERRUPTED, _lost(outcome)
         case "itself":
@@ -163,6 +165,16 @@ def _over_a_limit(over: Passed | None, guard: RamGuard | None, seen: Seen) -> tu
             f"{stopped}: {bytes_(in_use)} of VRAM in use on GPU {index}, over the limit of {bytes_(allowed)}"
         )
     return TrialStatus.OUT_OF_RAM, f"{stopped}: {bytes_(ram)} of RAM in use, over the limit of {bytes_(limit)}"
+
+
+def _disk_is_used_up(over: Passed | None, window: Window, seen: Seen) -> tuple[TrialStatus, str]:
+    most = "" if over is None else f" of {bytes_(over.limit_bytes)}"
+    ended = f"ended because it filled the disk space that a trial may fill{most}; --trial-disk sets another limit"
+    if seen.measured >= PROVISIONAL_STEPS:
+        return TrialStatus.COMPLETED, f"{ended}; {seen.measured} of {window.steps} steps were measured"
+    if seen.steps == 0:
+        return TrialStatus.NOT_OBSERVED, f"{ended}; no step was seen"
+    return TrialStatus.TOO_SHORT, f"{ended}; {seen.measured} steps were measured"
 
 
 def _named(guard: RamGuard | None, most: str) -> str:

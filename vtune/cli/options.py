@@ -46,6 +46,14 @@ StartupTime = Annotated[
 ]
 VramLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 76GiB or 95%.")]
 RamLimit = Annotated[str | None, typer.Option(metavar="SIZE", help="For example 100GiB or 85%.")]
+TrialDisk = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Disk space that one trial may fill (default: 10% of the free space)."),
+]
+AllowWrites = Annotated[
+    bool,
+    typer.Option("--allow-writes", help="Let trials write to your files for real.", show_default=False),
+]
 Ceiling = Annotated[
     bool,
     typer.Option(

@@ -37,6 +37,8 @@ def phase(
     startup_time: options.StartupTime = None,
     vram_limit: options.VramLimit = None,
     ram_limit: options.RamLimit = None,
+    trial_disk: options.TrialDisk = None,
+    allow_writes: options.AllowWrites = False,
     allow: options.Allow = None,
     price: options.PriceOption = None,
     dry_run: options.DryRun = False,
@@ -69,6 +71,8 @@ def phase(
         startup_time=startup_time,
         vram_limit=vram_limit,
         ram_limit=ram_limit,
+        trial_disk=trial_disk,
+        allow_writes=allow_writes,
         allow=allow,
         price=price,
     )

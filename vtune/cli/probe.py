@@ -23,6 +23,8 @@ def probe(
     startup_time: options.StartupTime = None,
     vram_limit: options.VramLimit = None,
     ram_limit: options.RamLimit = None,
+    trial_disk: options.TrialDisk = None,
+    allow_writes: options.AllowWrites = False,
     allow: options.Allow = None,
     price: options.PriceOption = None,
     ceiling: options.Ceiling = False,
@@ -62,6 +64,8 @@ def probe(
         startup_time=startup_time,
         vram_limit=vram_limit,
         ram_limit=ram_limit,
+        trial_disk=trial_disk,
+        allow_writes=allow_writes,
         allow=allow,
         price=price,
     )

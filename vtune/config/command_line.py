@@ -37,6 +37,8 @@ class CommandLine:
     startup_time: str | None = None
     vram_limit: str | None = None
     ram_limit: str | None = None
+    trial_disk: str | None = None
+    allow_writes: bool = False
     allow: str | None = None
     price: str | None = None
 
@@ -52,6 +54,8 @@ class Overrides:
     startup_time_s: float | None
     vram: Limit | None
     ram: Limit | None
+    disk: Limit | None
+    allow_writes: bool
     allow: Numerics | None
     price: Price | None
 
@@ -79,6 +83,8 @@ def read_command_line(typed: CommandLine, problems: list[Problem], bindings: Seq
         startup_time_s=read("--startup-time", typed.startup_time, parse_duration),
         vram=read("--vram-limit", typed.vram_limit, parse_limit),
         ram=read("--ram-limit", typed.ram_limit, parse_limit),
+        disk=read("--trial-disk", typed.trial_disk, parse_limit),
+        allow_writes=typed.allow_writes,
         allow=read("--allow", typed.allow, parse_allow),
         price=read("--price", typed.price, parse_price),
     )
@@ -86,7 +92,7 @@ def read_command_line(typed: CommandLine, problems: list[Problem], bindings: Seq
 
 def _example(option: str, text: str) -> str | None:
     match option:
-        case "--ram-limit" | "--vram-limit":
+        case "--ram-limit" | "--vram-limit" | "--trial-disk":
             typed = f"{text}MiB or {text}GiB" if text.isdecimal() and int(text) else "76GiB"
             return f"for example {option} {typed}"
         case "--allow":

@@ -25,7 +25,7 @@ def _section(experiment: Experiment) -> dict[str, Any]:
     workload, window = experiment.workload, experiment.window
     # One that the command names itself is found there again.
     config = None if workload.config_word is not None else workload.config_path
-    limits = {"vram": experiment.limits.vram, "ram": experiment.limits.ram}
+    limits = {"vram": experiment.limits.vram, "ram": experiment.limits.ram, "disk": experiment.writes.disk}
     section: dict[str, Any] = {
         "command": list(workload.command),
         "config": None if config is None else str(config.absolute()),
@@ -33,6 +33,7 @@ def _section(experiment: Experiment) -> dict[str, Any]:
         "study": experiment.study,
         "env": dict(workload.env),
         "limits": {name: limit.text for name, limit in limits.items() if limit is not None},
+        "protect": [str(path) for path in experiment.writes.protect] or None,
         "window": {
             "steps": window.steps,
             "max_steps": window.max_steps,

@@ -24,7 +24,7 @@ from vtune.config.own_knobs import check_own_ways
 from vtune.config.planned_run import planned_run
 from vtune.config.problems import ConfigErrors, Problem
 from vtune.domain.effects import Scalar
-from vtune.domain.experiment import GRACE_S, Experiment, Limits, PlannedRun, Window, Workload
+from vtune.domain.experiment import GRACE_S, Experiment, Limits, PlannedRun, Window, Workload, Writes
 from vtune.errors import UsageError
 from vtune.knobs.keys import find_key, wrong_values
 from vtune.knobs.plan import check_reachable
@@ -88,6 +88,11 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None, l
             vram=asked.vram or (section.limits.vram if section.limits else None),
             ram=asked.ram or (section.limits.ram if section.limits else None),
         ),
+        writes=Writes(
+            protect=tuple(document.path.absolute().parent / Path(name).expanduser() for name in section.protect or ()),
+            disk=asked.disk or (section.limits.disk if section.limits else None),
+            real=asked.allow_writes,
+        ),
         window=_window(section.window or WindowSection(), asked),
         planned_run=planned_run(
             command=command,
@@ -128,6 +133,7 @@ def experiment_from_command(cmd: Sequence[str], *, overrides: CommandLine | None
         study=asked.study or study_name_of_command(command),
         workload=workload,
         limits=Limits(vram=asked.vram, ram=asked.ram),
+        writes=Writes(disk=asked.disk, real=asked.allow_writes),
         window=_window(WindowSection(), asked),
         planned_run=planned_run(
             command=command,

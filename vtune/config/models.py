@@ -60,6 +60,8 @@ class _Strict(BaseModel):
 class LimitsSection(_Strict):
     vram: Annotated[Limit | None, _optional(parse_limit)] = None
     ram: Annotated[Limit | None, _optional(parse_limit)] = None
+    # What one trial may write.
+    disk: Annotated[Limit | None, _optional(parse_limit)] = None
 
 
 class WindowSection(_Strict):
@@ -105,6 +107,8 @@ class VtuneSection(_Strict):
     study: Annotated[str | None, _optional(parse_study)] = None
     env: Annotated[dict[str, str] | None, _optional(_variables)] = None
     limits: LimitsSection | None = None
+    # Folders that trials leave as they are, beside the working folder and the outputs.
+    protect: list[str] | None = None
     window: WindowSection | None = None
     run: RunSection | None = None
     machine: MachineSection | None = None

@@ -59,6 +59,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """Where a trial's writes go. A full run writes for real."""
+
+    # Folders that a trial leaves as they are, beside its working folder and its outputs.
+    protect: tuple[Path, ...] = ()
+    # Space that one trial may fill.
+    disk: Limit | None = None
+    # The user lets trials write to their files.
+    real: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """How long one trial looks. Times are wall-clock seconds."""
 
@@ -117,6 +129,7 @@ class Experiment:
     study: str
     workload: Workload
     limits: Limits = field(default_factory=Limits)
+    writes: Writes = field(default_factory=Writes)
     window: Window = field(default_factory=Window)
     planned_run: PlannedRun = field(default_factory=PlannedRun)
     # Of the machine that the experiment stands for, as its file says; None: those that are found here.

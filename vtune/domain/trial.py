@@ -117,8 +117,8 @@ class Passed:
     """The limit that ended a trial, and what was seen at that moment."""
 
     # Its own RAM limit, as the watchdog saw it, or the kernel in the trial's group; the least that the machine has to
-    # have left; room in /dev/shm.
-    what: Literal["ram", "kernel", "machine", "shm"]
+    # have left; room in /dev/shm; space on the disk.
+    what: Literal["ram", "kernel", "machine", "shm", "disk"]
     used_bytes: int | None = None
     limit_bytes: int | None = None
     left_bytes: int | None = None
@@ -135,7 +135,8 @@ class KernelKill:
 
 
 # Why the trial was ended, seen from vtune.
-# `standstill`: its time was up, and it had not moved for long. `beaten`: another trial is surely faster.
+# `standstill`: its time was up, and it had not moved for long. `beaten`: another trial is surely faster. `disk`: it
+# filled the space that a trial may fill.
 EndedBy = Literal[
     "itself",
     "window",
@@ -145,6 +146,7 @@ EndedBy = Literal[
     "startup_time",
     "hang",
     "limit",
+    "disk",
     "interrupt",
     "parent_lost",
     "lost",

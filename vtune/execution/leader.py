@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from vtune.execution.memory_guard import MemoryGuard
+from vtune.execution.overlay import enter, read_protection
 from vtune.execution.process_tree import TOKEN_VARIABLE
 
 TYPE_CHECKING = False
@@ -98,12 +99,20 @@ def _become_the_training(
             what = os.path.join(folder, name)
             os.dup2(os.open(what, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), descriptor)
         # All above 2 is closed by the exec: vtune handed nothing down, and Python opens nothing inheritable.
+        protection = read_protection(folder)
+        if protection.get("by") == "overlay":
+            what = ""
+            enter(protection, folder)
+            # The kernel may forget it with a change of credentials.
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != supervisor:
+                os._exit(1)
         what = spec["cwd"]
         os.chdir(what)
         what = spec["command"][0]
         os.execvpe(what, spec["command"], env)
     except OSError as error:
-        os.write(report, f"{what}: {error.strerror}".encode("utf-8", errors="replace"))
+        os.write(report, f"{what or error.filename}: {error.strerror}".encode("utf-8", errors="replace"))
     except BaseException as error:  # a NUL in an argument, an empty command
         os.write(report, f"{what}: {error}".encode("utf-8", errors="replace"))
     os._exit(127)

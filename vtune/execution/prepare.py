@@ -11,6 +11,7 @@ from vtune.config.trial_config import write_trial_config
 from vtune.domain.effects import FindCeiling
 from vtune.domain.experiment import Experiment
 from vtune.domain.trial import Proposal, TrialSpec
+from vtune.execution.protection import protect_trial
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.knobs.plan import changes_of, effects_of, gets_copy, plan_trial, trial_config_path
 
@@ -43,6 +44,7 @@ def prepare_trial(
         env={**tracker_env(place), **_compile_cache(study)},
         ceiling=ceiling,
     )
+    protect_trial(experiment, study, folder)
     target = trial_config_path(workload, effects, folder.root)
     if target is not None:
         write_trial_config(workload, {**output.changes, **changes_of(effects).config}, target)

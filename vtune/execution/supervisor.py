@@ -29,8 +29,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from vtune.execution import leader, shm
+from vtune.execution import leader, overlay, shm
 from vtune.execution.defects import note_defect
+from vtune.execution.disk_guard import DiskGuard
 from vtune.execution.locks import Locks
 from vtune.execution.memory_guard import MemoryGuard
 from vtune.execution.process_tree import (
@@ -119,6 +120,7 @@ class Supervisor:
         self._at_once = False
         self._orders = b""
         self._guard = MemoryGuard(folder, self._token)
+        self._disk = DiskGuard(folder)
         self._defect: str | None = None
         self._prctl = ctypes.CDLL(None).prctl
         # Orphans of the training come to this process, however often they forked and whatever session they chose.
@@ -148,6 +150,7 @@ class Supervisor:
                 os.write(1, f"started {self._leader}\n".encode())
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
+        self._whatever_happens(lambda: overlay.finish(self._folder))
         removed = self._whatever_happens(lambda: self._segments.remove(self._folder))
         left = self._whatever_happens(self._segments.left)
         self._whatever_happens(self._remove_tmpdir)
@@ -166,7 +169,7 @@ class Supervisor:
             "held_elsewhere": self._locks.held_elsewhere,
             "group": group,
             "ram_guard": self._guard.account(),
-            "over": self._guard.over,
+            "over": self._guard.over or self._disk.over,
             "defect": self._defect,
         }
         try:
@@ -307,6 +310,8 @@ class Supervisor:
             self._events.unregister(self._vtune)
             self._end_at_once("parent_lost")
         self._watch_memory()
+        if self._status is None and not self._at_once and self._disk.is_over(time.monotonic()):
+            self._end_at_once("disk")
 
     def _reap(self) -> None:
         while True:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.trial import TrialOutcome
-from vtune.execution import shm
+from vtune.execution import overlay, shm
 from vtune.execution.memory_group import remove_group
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
@@ -56,6 +56,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
             remove_group(state["group"])
     if state.get("tmpdir"):
         remove_tmpdir(state["tmpdir"])
+    overlay.finish(str(folder))
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,

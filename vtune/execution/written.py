@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,12 +10,19 @@ from pathlib import Path
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import Measurement
+from vtune.journal.paths import TrialPaths
 
 # A look at a training's folder must not become a walk over a data set.
 MOST_ENTRIES = 20_000
 SHOWN = 8
 # Of a run of unknown length: a disk that is full by then is worth a word.
 FEW_EPOCHS = 100
+# Nothing of this happened to the user's files: it is all in the trial's folder.
+_KINDS = {
+    "changed": "the training overwrote, in its own copy",
+    "removed": "the training removed, in its own copy",
+    "new": "the training wrote, into the trial's folder",
+}
 NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache"))
 
 Files = dict[str, tuple[int, int]]
@@ -47,14 +55,17 @@ def files_below(folder: Path, but: Path, *more: Path, most: int = MOST_ENTRIES) 
     return found
 
 
-def written_notes(folder: Path, before: Files, after: Files) -> list[str]:
-    new = sorted(after.keys() - before.keys())
-    changed = sorted(name for name in after.keys() & before.keys() if after[name] != before[name])
+def written_notes(folder: TrialPaths) -> list[str]:
+    """One line a kind, from the list that the trial's end left: shortened here, whole in written.json."""
+    try:
+        written = json.loads(folder.written.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
     notes = []
-    if changed:
-        notes.append(f"changed in {folder} during the trial: {_some(changed)}")
-    if new:
-        notes.append(f"new in {folder} since the trial: {_some(new)}")
+    for kind, words in _KINDS.items():
+        names = sorted(str(name) for name in written.get(kind) or ())
+        if names:
+            notes.append(f"{words}: {_some(names)}")
     return notes
 
 

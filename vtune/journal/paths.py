@@ -20,6 +20,15 @@ class TrialPaths:
         return self.root / "limits.json"
 
     @property
+    def protection(self) -> Path:
+        return self.root / "protection.json"
+
+    @property
+    def written(self) -> Path:
+        """What the training changed of the user's files, or would have: the list, and below `written/` the files."""
+        return self.root / "written.json"
+
+    @property
     def stop(self) -> Path:
         return self.root / "stop"
 

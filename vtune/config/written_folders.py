@@ -1,0 +1,101 @@
+"""The folders that a training may write to: its working folder, its named outputs, and those the user names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vtune.config.output import INPUT_SECTIONS, output_folders
+from vtune.domain.experiment import Workload
+from vtune.knobs.doubts import sure_arguments
+
+# A key or flag that says where something is written: save_path, out, ckpt_file, log_dir, exp_name.
+_WORDS = frozenset((
+    "checkpoint", "checkpoints", "ckpt", "ckpts", "dump", "export", "log", "logs", "out", "output", "outputs",
+    "result", "results", "run", "runs", "save", "saved", "snapshot", "snapshots", "tensorboard", "workdir",
+))  # fmt: skip
+# Links are looked for among so many entries: a working folder may hold a data set of millions of files.
+MOST_ENTRIES = 20_000
+# Nothing of a training is below these, and no trial writes there.
+_SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr"))
+_NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules"))
+# Of an output that is not there yet the folder above is taken, but not `/data`, which holds everything of everybody.
+_LEAST_PARTS = 3
+
+
+def written_folders(workload: Workload, protect: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Real paths, none inside another."""
+    named = [*output_folders(workload), *(workload.cwd / text for text in _named_outputs(workload))]
+    found = [folder for path in (*protect, workload.cwd, *named) if (folder := _existing(path)) is not None]
+    roots = _outermost(found)
+    return _outermost([*roots, *(folder for root in roots for folder in _linked_from(root))])
+
+
+def _existing(path: Path) -> Path | None:
+    """The folder itself, or the nearest one above it that is there and deep enough to be somebody's own."""
+    try:
+        folder = Path(os.path.realpath(path))
+        is_there = folder.is_dir()
+        while not folder.is_dir():
+            folder = folder.parent
+    except (OSError, ValueError):
+        return None
+    least = 2 if is_there else _LEAST_PARTS
+    return folder if len(folder.parts) >= least and _may_be_written(folder) else None
+
+
+def _may_be_written(folder: Path) -> bool:
+    return len(folder.parts) > 1 and folder.parts[1] not in _SYSTEM and os.access(folder, os.W_OK)
+
+
+def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
+    unique = dict.fromkeys(folders)
+    return tuple(one for one in unique if not any(one != other and one.is_relative_to(other) for other in unique))
+
+
+def _named_outputs(workload: Workload) -> Iterator[str]:
+    yield from _values(workload.config or {})
+    for argument in sure_arguments(workload.command):
+        if argument.value and _says_output(argument.name) and "{config}" not in argument.value:
+            yield argument.value
+
+
+def _values(config: Mapping[Any, Any]) -> Iterator[str]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            if str(key).lower() not in INPUT_SECTIONS:
+                yield from _values(value)
+        elif isinstance(value, str) and _says_output(str(key)) and _is_path(value):
+            yield value
+
+
+def _says_output(name: str) -> bool:
+    words = name.lower().replace("-", "_").replace(".", "_").split("_")
+    return not _WORDS.isdisjoint(words)
+
+
+def _is_path(value: str) -> bool:
+    return bool(value.strip()) and "://" not in value and "\0" not in value
+
+
+def _linked_from(root: Path) -> Iterator[Path]:
+    """Folders outside that a link in here leads to; of a link to a file, the folder that holds it."""
+    waiting, seen = [root], 0
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop(0)))
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > MOST_ENTRIES:
+                return
+            if entry.is_symlink():
+                target = Path(os.path.realpath(entry.path))
+                folder = target if target.is_dir() else target.parent
+                if target.exists() and not target.is_relative_to(root) and _may_be_written(folder):
+                    yield folder
+            elif entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_LOOKED_INTO:
+                waiting.append(Path(entry.path))
