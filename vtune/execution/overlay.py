@@ -3,7 +3,7 @@
 Loaded by the supervisor, like process_tree. `protection.json` in the trial's folder says which folders are covered:
 
     {"by": "overlay", "as_user": false, "disk_bytes": 8589934592,
-     "folders": ["/home/a/nodules"], "bound": ["/home/a/nodules/mnt"], "open": ["/home/a/nodules/results/x/trials/0001"]}
+     "folders": ["/home/a/ct"], "bound": ["/home/a/ct/mnt"], "open": ["/home/a/ct/results/x/trials/0001"]}
 
 `folders` get an overlay each. `bound` are mounts below them that stay as they are. Writes below `open` are real.
 """
@@ -18,7 +18,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 PROTECTION, WRITTEN, WRITTEN_LIST = "protection.json", "written", "written.json"

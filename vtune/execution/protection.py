@@ -81,9 +81,7 @@ def protection_of(experiment: Experiment, study: StudyPaths, folder: TrialPaths)
     if by == "inside":
         return Protection(by=by, folders=folders, open=open_, disk_bytes=disk_bytes)
     bound = tuple(path for path in bound if not _is_below(path, open_))
-    return Protection(
-        by=by, folders=layers, bound=bound, open=open_, as_user=as_user, disk_bytes=disk_bytes
-    )
+    return Protection(by=by, folders=layers, bound=bound, open=open_, as_user=as_user, disk_bytes=disk_bytes)
 
 
 @cache
@@ -110,7 +108,12 @@ def _tried(protection: Protection, place: str) -> dict[str, str]:
     Path(place, "protection.json").write_text(json.dumps(asdict(protection)), encoding="utf-8")
     try:
         answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CHECK_S, check=False, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_CHECK_S,
+            check=False,
+            start_new_session=True,
         )
         return dict(json.loads(answer.stdout))
     except subprocess.TimeoutExpired:
@@ -155,8 +158,11 @@ def _nested(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _open_places(study: StudyPaths, folder: TrialPaths, folders: Sequence[str]) -> tuple[str, ...]:
     study.compile_cache.mkdir(parents=True, exist_ok=True)
-    home = Path.home()
-    caches = [*(home / name for name in _HOME_CACHES), *(Path(os.environ[name]) for name in _CACHES if os.environ.get(name))]
+    set_ = [Path(os.environ[name]) for name in _CACHES if os.environ.get(name)]
+    caches = [
+        *(Path.home() / name for name in _HOME_CACHES),
+        *set_,
+    ]
     places = (folder.root, study.compile_cache, *caches)
     real = dict.fromkeys(os.path.realpath(place) for place in places if place.is_dir())
     return tuple(place for place in real if _is_below(place, folders) and place not in folders)
