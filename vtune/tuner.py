@@ -171,7 +171,7 @@ def _run(
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
-    notes = (*notes, *written_notes(folder))
+    notes = (*notes, *written_notes(folder, cwd))
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})

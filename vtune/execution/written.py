@@ -1,4 +1,4 @@
-"""What a trial wrote outside its own folder: a checkpoint overwritten in silence would be the user's loss."""
+"""The files that a training wrote in a trial, in a few words, and the files below a folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SHOWN = 8
 FEW_EPOCHS = 100
 # Nothing of this happened to the user's files: it is all in the trial's folder.
 _KINDS = {
-    "changed": "the training overwrote, in its own copy",
-    "removed": "the training removed, in its own copy",
-    "new": "the training wrote, into the trial's folder",
+    "changed": "left as they were, though the training overwrote them (in its own copy)",
+    "removed": "left in place, though the training removed them (in its own copy)",
+    "new": "written by the training, into the trial's folder",
 }
 NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache"))
 
@@ -55,7 +55,7 @@ def files_below(folder: Path, but: Path, *more: Path, most: int = MOST_ENTRIES) 
     return found
 
 
-def written_notes(folder: TrialPaths) -> list[str]:
+def written_notes(folder: TrialPaths, cwd: Path) -> list[str]:
     """One line a kind, from the list that the trial's end left: shortened here, whole in written.json."""
     try:
         written = json.loads(folder.written.read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def written_notes(folder: TrialPaths) -> list[str]:
         return []
     notes = []
     for kind, words in _KINDS.items():
-        names = sorted(str(name) for name in written.get(kind) or ())
+        names = sorted(_near(str(name), cwd) for name in written.get(kind) or ())
         if names:
             notes.append(f"{words}: {_some(names)}")
     return notes
@@ -86,6 +86,10 @@ def disk_note(measured: Measurement, planned: PlannedRun, folder: Path) -> list[
         f"checkpoints leave {bytes_(each)} an epoch{run}: the disk of {folder} has {bytes_(free)} free, and is full"
         f" after {max(0, int(free // each))} epochs"
     ]
+
+
+def _near(name: str, cwd: Path) -> str:
+    return os.path.relpath(name, cwd) + ("/" if name.endswith("/") else "") if Path(name).is_relative_to(cwd) else name
 
 
 def _some(names: list[str]) -> str:

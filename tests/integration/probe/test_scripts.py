@@ -162,10 +162,14 @@ def test_a_changed_effective_batch_is_said_with_the_rules_for_the_learning_rate(
     assert "8 instead of 4" in note and "×2 for SGD" in note and "×1.41 for Adam" in note
 
 
-def test_files_that_a_trial_leaves_or_changes_beside_itself_are_named(tmp_path: Path) -> None:
+def test_files_beside_a_script_stay_as_they_were_and_its_writes_are_listed(tmp_path: Path) -> None:
     (tmp_path / "last.pt").write_text("the user's")
     script = tmp_path / "train.py"
     script.write_text("import torch\ntorch.save({}, 'last.pt')\ntorch.save({}, 'new.pt')\n")
     said = vtune("probe", "--json", "--results", tmp_path / "out", "--", sys.executable, script, cwd=tmp_path)
     notes = " ".join(said.json["trial"]["notes"])
-    assert "changed in" in notes and "last.pt" in notes and "new.pt" in notes
+    assert (tmp_path / "last.pt").read_text() == "the user's" and not (tmp_path / "new.pt").exists()
+    [written] = (tmp_path / "out").glob("*/trials/0001/written.json")
+    listed = json.loads(written.read_text())
+    assert listed == {"changed": [f"{tmp_path}/last.pt"], "new": [f"{tmp_path}/new.pt"], "removed": []}
+    assert "last.pt" in notes and "new.pt" in notes

@@ -1,28 +1,34 @@
+import json
 import os
 from pathlib import Path
 
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement
 from vtune.execution.written import disk_note, files_below, written_notes
+from vtune.journal.paths import TrialPaths
 
 
-def test_new_and_changed_files_are_named_wherever_they_lie(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "last.pt").write_text("old")
-    (tmp_path / "data.npy").write_text("data")
-    before = files_below(tmp_path, but=tmp_path / "results")
-    (tmp_path / "out" / "last.pt").write_text("overwritten")
-    (tmp_path / "out" / "best.pt").write_text("new")
-    notes = written_notes(tmp_path, before, files_below(tmp_path, but=tmp_path / "results"))
-    assert [note.rpartition(": ")[2] for note in notes] == ["out/last.pt", "out/best.pt"]
-    assert notes[0].startswith("changed in") and notes[1].startswith("new in")
+def test_each_kind_of_change_is_one_line_and_a_long_one_is_shortened(tmp_path: Path) -> None:
+    folder = TrialPaths(tmp_path)
+    new = [f"/home/a/ct/runs/{number:02}.pt" for number in range(20)]
+    written = {"changed": ["/home/a/ct/last.pt", "/data/out/best.pt"], "new": new, "removed": []}
+    folder.written.write_text(json.dumps(written))
+    changed, new_ones = written_notes(folder, Path("/home/a/ct"))
+    assert changed.endswith(": /data/out/best.pt, last.pt")
+    assert ": runs/00.pt, " in new_ones and new_ones.endswith(" and 12 more")
+
+
+def test_a_trial_without_a_list_or_with_a_broken_one_has_no_notes(tmp_path: Path) -> None:
+    folder = TrialPaths(tmp_path)
+    assert written_notes(folder, tmp_path) == []
+    folder.written.write_text("{")
+    assert written_notes(folder, tmp_path) == []
 
 
 def test_vtunes_own_results_are_not_the_trainings(tmp_path: Path) -> None:
-    before = files_below(tmp_path, but=tmp_path / "results")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "journal.jsonl").write_text("{}")
-    assert written_notes(tmp_path, before, files_below(tmp_path, but=tmp_path / "results")) == []
+    assert files_below(tmp_path, but=tmp_path / "results") == {}
 
 
 def test_an_unreadable_or_vanished_folder_is_no_trouble(tmp_path: Path) -> None:

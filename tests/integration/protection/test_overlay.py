@@ -1,0 +1,189 @@
+"""The real program on a training that destroys the files around it: they are as they were afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import ROOT, quiet_env, vtune
+from support.files_as_they_were import differences, manifest
+from support.hostile_training import populate
+
+TRAINING = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from support.hostile_training import Hostile
+hostile = Hostile(int(sys.argv[1]), out="checkpoints", with_torch=True)
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10**6):
+    for (x,) in DataLoader(TensorDataset(torch.randn(64, 8)), batch_size=4):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        hostile.step()
+"""
+IS_ROOT = os.geteuid() == 0
+# Root without the right to mount is refused its own namespace, and vtune makes a user namespace as for anybody.
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-sys_admin")
+AS = {"root": (), "user": WITHOUT_RIGHTS if IS_ROOT else ()}
+
+
+def may_mount(prefix: tuple[str, ...]) -> bool:
+    unshare = ["unshare", "--mount", *(["--user"] if prefix or not IS_ROOT else []), "true"]
+    return subprocess.run([*prefix, *unshare], check=False, capture_output=True).returncode == 0
+
+
+@pytest.fixture(params=AS)
+def prefix(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    if request.param == "root" and not IS_ROOT:
+        pytest.skip("needs root")
+    if request.param == "user" and IS_ROOT and shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv of util-linux")
+    if not may_mount(AS[request.param]):
+        pytest.skip("this machine allows no mount namespaces")
+    return AS[request.param]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    populate(tmp_path / "project", tmp_path / "elsewhere")
+    (tmp_path / "project" / "train.py").write_text(TRAINING)
+    return tmp_path / "project"
+
+
+@contextlib.contextmanager
+def left_alone(project: Path) -> Iterator[None]:
+    places = (project, project.parent / "elsewhere")
+    before = manifest(*places)
+    yield
+    assert differences(before, manifest(*places)) == []
+
+
+def command(project: Path, *words: str, seed: int, prefix: tuple[str, ...]) -> list[str]:
+    results = str(project.parent / "results")
+    vtune = [*prefix, sys.executable, "-m", "vtune", *words, "--results", results, "--quiet"]
+    return [*vtune, "--", sys.executable, "train.py", str(seed)]
+
+
+def trials(project: Path) -> list[Path]:
+    return sorted((project.parent / "results").glob("*/trials/*"))
+
+
+def test_a_probed_training_leaves_all_files_as_they_were(project: Path, prefix: tuple[str, ...]) -> None:
+    with left_alone(project):
+        said = subprocess.run(
+            command(project, "probe", "--json", "--steps", "30", seed=1, prefix=prefix),
+            cwd=project, env=quiet_env(), capture_output=True, text=True, timeout=110, check=False,
+        )  # fmt: skip
+    # It removes its own script in time, and a full run of it would die of that.
+    assert said.returncode in (0, 5), said.stderr
+    assert json.loads((trials(project)[0] / "protection.json").read_text())["by"] == "overlay"
+    written = json.loads((trials(project)[0] / "written.json").read_text())
+    assert written["changed"] and written["new"] and written["removed"]
+    assert not (trials(project)[0] / ".overlay").exists()
+
+
+@pytest.mark.slow
+def test_a_searched_training_leaves_all_files_as_they_were(project: Path, prefix: tuple[str, ...]) -> None:
+    with left_alone(project):
+        subprocess.run(
+            command(project, "search", "--trials", "3", "--steps", "20", "--no-confirm", seed=2, prefix=prefix),
+            cwd=project, env=quiet_env(), capture_output=True, timeout=110, check=False,
+        )  # fmt: skip
+    assert len(trials(project)) >= 1
+
+
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 9))])
+def test_killed_at_any_moment_all_files_are_as_they_were(project: Path, prefix: tuple[str, ...], seed: int) -> None:
+    chance = random.Random(seed)
+    with left_alone(project):
+        running = subprocess.Popen(
+            command(project, "probe", "--steps", "3000", seed=seed, prefix=prefix),
+            cwd=project, env=quiet_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        until_s = time.monotonic() + 60
+        while not list((project.parent / "results").glob("*/trials/0001/steps-*.bin")) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 1.5))
+        state = json.loads((trials(project)[0] / "supervisor.json").read_text())
+        if chance.random() < 0.7:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state["supervisor_pid"], signal.SIGKILL)
+        running.kill()
+        running.wait()
+        # The next command of the study clears up after both.
+        (project.parent / "quick.py").write_text("import torch\n")
+        subprocess.run(
+            command(project, "probe", "--steps", "20", seed=seed, prefix=prefix),
+            cwd=project, env=quiet_env(), capture_output=True, timeout=110, check=False,
+        )  # fmt: skip
+    assert not (trials(project)[0] / ".overlay").exists()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root may mount")
+def test_a_mount_inside_the_working_folder_is_covered_too(project: Path) -> None:
+    nested = project / "scratch"
+    nested.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", nested], check=True)
+    try:
+        (nested / "last.pt").write_text("old")
+        (project / "train.py").write_text(
+            "import os, torch\nassert open('scratch/last.pt').read() == 'old'\n"
+            "torch.save({}, 'scratch/last.pt')\nopen('scratch/new', 'w').close()\n"
+        )
+        with left_alone(project):
+            subprocess.run(
+                command(project, "probe", seed=1, prefix=()),
+                cwd=project,
+                env=quiet_env(),
+                capture_output=True,
+                check=False,
+            )
+        written = json.loads((trials(project)[0] / "written.json").read_text())
+        assert written == {"changed": [f"{nested}/last.pt"], "new": [f"{nested}/new"], "removed": []}
+    finally:
+        subprocess.run(["umount", nested], check=True)
+
+
+def test_a_trial_that_fills_its_disk_space_is_ended_and_says_so(project: Path) -> None:
+    (project / "train.py").write_text(
+        TRAINING.replace("hostile.step()", "open(f'checkpoints/{epoch}-{id(x)}.pt', 'wb').write(bytes(2**20))")
+    )
+    with left_alone(project):
+        said = vtune(
+            "probe", "--json", "--steps", "50000", "--trial-disk", "64MiB", "--results", project.parent / "results", "--",
+            sys.executable, "train.py", "1", cwd=project,
+        )  # fmt: skip
+    record = said.json["trial"]
+    assert record["evidence"]["ended_by"] == "disk"
+    assert record["status"] in ("completed", "too_short") and "--trial-disk" in record["detail"]
+
+
+def test_writes_are_real_where_the_user_allows_them(project: Path) -> None:
+    (project / "train.py").write_text("import torch\ntorch.save({}, 'last.pt')\n")
+    vtune(
+        "probe",
+        "--allow-writes",
+        "--results",
+        project.parent / "results",
+        "--",
+        sys.executable,
+        "train.py",
+        cwd=project,
+    )
+    assert (project / "last.pt").read_bytes()[:2] == b"PK"

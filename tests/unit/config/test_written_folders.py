@@ -1,0 +1,74 @@
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtune.config import written_folders as module
+from vtune.config.written_folders import written_folders
+from vtune.domain.experiment import Workload
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path
+
+
+def folders(
+    home: Path, *command: str, config: Mapping[str, Any] | None = None, protect: tuple[Path, ...] = ()
+) -> set[str]:
+    workload = Workload(command=("python", "train.py", *command), cwd=home / "project", config=config)
+    return {str(folder.relative_to(home)) for folder in written_folders(workload, protect)}
+
+
+def test_the_working_folder_is_enough_for_what_lies_in_it(home: Path) -> None:
+    (home / "project" / "runs").mkdir()
+    assert folders(home, "--out", "runs", "--log-dir", "logs/new") == {"project"}
+
+
+@pytest.mark.parametrize("words", [("--out", "{}"), ("--save-path={}/best.pt",), ("--ckpt_file", "{}/a/b/last.pt")])
+def test_a_flag_that_names_an_output_elsewhere_brings_its_folder(home: Path, words: tuple[str, ...]) -> None:
+    (home / "runs").mkdir()
+    assert folders(home, *(word.format(home / "runs") for word in words)) == {"project", "runs"}
+
+
+def test_a_key_that_names_an_output_elsewhere_brings_its_folder_and_data_do_not(home: Path) -> None:
+    (home / "runs").mkdir()
+    (home / "volumes").mkdir()
+    config = {"model": {"save_path": str(home / "runs" / "m.pt")}, "data": {"output": str(home / "volumes")}}
+    assert folders(home, config=config) == {"project", "runs"}
+
+
+def test_links_lead_to_the_folders_behind_them(home: Path) -> None:
+    (home / "big").mkdir()
+    (home / "other").mkdir()
+    (home / "other" / "last.pt").touch()
+    (home / "project" / "deep").mkdir()
+    (home / "project" / "deep" / "checkpoints").symlink_to(home / "big")
+    (home / "project" / "last.pt").symlink_to(home / "other" / "last.pt")
+    (home / "project" / "broken").symlink_to(home / "nowhere" / "at-all")
+    (home / "project" / "python").symlink_to("/usr/bin/env")
+    assert folders(home) == {"project", "big", "other"}
+
+
+def test_folders_that_the_user_names_are_added(home: Path) -> None:
+    (home / "more").mkdir()
+    assert folders(home, protect=(home / "more",)) == {"project", "more"}
+
+
+def test_a_look_for_links_ends_in_a_folder_of_very_many_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ENTRIES", 5)
+    for number in range(20):
+        (home / "project" / f"{number:02}").touch()
+    seen: list[str] = []
+    monkeypatch.setattr(
+        module.os.path, "realpath", lambda path, real=module.os.path.realpath: seen.append(str(path)) or real(path)
+    )
+    assert folders(home) == {"project"}
+    assert len(seen) == 1
+
+
+def test_the_root_of_the_machine_is_nobodys_own(home: Path) -> None:
+    workload = Workload(command=("python", "train.py", "--out", "/nowhere/at/all"), cwd=Path("/"))
+    assert written_folders(workload) == ()
