@@ -23,7 +23,7 @@ def write_atomically(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         # Line ends as they are: a CSV file has its own.
-        with open(beside, "w", encoding="utf-8", newline="") as file:
+        with open(beside, "w", encoding="utf-8", newline="", opener=_follows_no_link) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -34,6 +34,10 @@ def write_atomically(path: Path, text: str) -> None:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def _follows_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Which trials this account's own vtune started, and which processes, groups, segments and folders belong to them.
 
-A study folder may come from somebody else: nothing in it proves anything. This record is kept apart from it, in a folder
-that only this account can write to, and a sweep acts on nothing else. Loaded by the supervisor, like process_tree.
+A study folder may come from somebody else: nothing in it proves anything. This record is kept apart from it, in a
+folder that only this account can write to, and a sweep acts on nothing else. Loaded by the supervisor, like
+process_tree.
 """
 
 from __future__ import annotations

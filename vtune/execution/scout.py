@@ -18,6 +18,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
+from vtune.execution.sweep import sweep_if_stale
 from vtune.execution.trial import Watch
 from vtune.journal.code import changed_code
 from vtune.journal.files import dump_json
@@ -76,6 +77,7 @@ def learn_loader(
     notify: Callable[[TuningEvent], None],
 ) -> TrainLoader | ScoutFailed:
     folder = study.scout
+    sweep_if_stale(folder.root)
     shutil.rmtree(folder.root, ignore_errors=True)
     folder.root.mkdir(parents=True)
     plain = replace(proposal, settings={})

@@ -60,7 +60,7 @@ class StateFiles:
 
     def _replace(self, beside: str, name: str, content: Mapping[str, Any], *, synced: bool) -> None:
         text = json.dumps(content, indent=1).encode() + b"\n"
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT, 0o666)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
             file.truncate()

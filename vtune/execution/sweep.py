@@ -91,10 +91,10 @@ def sweep_stale(trials: Path) -> list[Path]:
 
 
 def _sweep_stale(trials: Path) -> list[Path]:
-    return [folder for folder in _unfinished(trials) if _sweep_if_stale(folder)]
+    return [folder for folder in _unfinished(trials) if sweep_if_stale(folder)]
 
 
-def _sweep_if_stale(folder: Path) -> bool:
+def sweep_if_stale(folder: Path) -> bool:
     paths = TrialPaths(folder)
     token = _read(paths.spec).get("token")
     proof = proof_of(token, folder)

@@ -24,7 +24,8 @@ def append_event(launch: LaunchPaths, event: LaunchEvent) -> None:
     """On a full disk the run goes on: its events are told on the screen as well."""
     line = json.dumps(to_json(event)).encode() + b"\n"
     with contextlib.suppress(OSError):
-        descriptor = os.open(launch.events, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(launch.events, flags, 0o644)
         try:
             os.write(descriptor, line)
             os.fsync(descriptor)

@@ -18,6 +18,7 @@ from vtune.execution.named_data import changed_data, data_prints
 from vtune.execution.ram_limits import ram_limits
 from vtune.journal.code import changed_code
 from vtune.journal.journal import Journal
+from vtune.journal.links import refuse_links
 from vtune.journal.machine import differences, read_machine
 from vtune.journal.step_log import StepLog
 from vtune.journal.study import used_by
@@ -50,6 +51,7 @@ class Overwrites(UsageError):
 
 def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
     """Never two trainings of one study; how a launch ended whose guard was killed is told."""
+    refuse_links(planned.study)
     running = running_launch(planned.study)
     if running is not None:
         guard = f"guarded by vtune with pid {running.guard_pid}" if running.guard_pid else "unguarded"

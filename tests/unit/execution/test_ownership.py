@@ -1,4 +1,4 @@
-"""The proof that a trial is this account's own: kept apart from the study, believed only where nobody else can write."""
+"""The proof that a trial is this account's own: kept apart from the study, believed only where nobody else writes."""
 
 from __future__ import annotations
 
