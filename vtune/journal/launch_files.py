@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.launch import LaunchEvent, LaunchSpec
+from vtune.domain.secrets import MASK, masked_words
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import LaunchPaths
 
@@ -17,7 +18,9 @@ SCHEMA = 1
 
 
 def write_launch(launch: LaunchPaths, spec: LaunchSpec) -> None:
-    dump_json(launch.launch, {"schema": SCHEMA, **to_json(spec)})
+    # Nobody starts anything from it again: each attempt's spec.json has the words as they are.
+    hidden = {"command": masked_words(spec.command), "env": dict.fromkeys(spec.env, MASK)}
+    dump_json(launch.launch, {"schema": SCHEMA, **to_json(spec), **hidden})
 
 
 def append_event(launch: LaunchPaths, event: LaunchEvent) -> None:

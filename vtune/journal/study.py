@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
-from vtune.files import refused, said_plainly, write_atomically
+from vtune.files import PRIVATE_FOLDER, refused, said_plainly, write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
 from vtune.journal.links import refuse_links
@@ -29,7 +29,7 @@ class Study:
 
     def new_trial_folder(self, number: int) -> TrialPaths:
         folder = self.paths.trial(number)
-        folder.root.mkdir(parents=True)
+        folder.root.mkdir(PRIVATE_FOLDER, parents=True)
         return folder
 
 
