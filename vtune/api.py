@@ -15,7 +15,7 @@ from vtune.domain.experiment import Experiment
 from vtune.domain.launch import LaunchResult
 from vtune.domain.machine import Machine
 from vtune.domain.phases import AskedPhases, Walk
-from vtune.domain.progress import TuningEvent
+from vtune.domain.progress import TuningEvent, UnprovenLeft
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
 from vtune.domain.selftest import CellResult
@@ -24,7 +24,7 @@ from vtune.errors import MachineError, UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_running import running_launch
 from vtune.execution.scout import known_loader
-from vtune.execution.sweep import sweep_stale
+from vtune.execution.sweep import left_unproven, sweep_stale
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal
@@ -355,6 +355,9 @@ def _opened(
     with open_study(results, experiment.study, machine, wait=wait) as study:
         _check_no_full_run(study.paths)
         sweep_stale(study.paths.trials)
+        unproven = left_unproven(study.paths.trials)
+        if unproven:
+            notify(UnprovenLeft(trials=tuple(folder.name for folder in unproven)))
         write_experiment(experiment, study.paths.experiment)
         engine = LocalEngine(INJECT)
         yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)

@@ -6,10 +6,13 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from vtune.errors import StorageError
 
+# Files and folders that may hold secrets are for the account that started vtune alone.
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -18,12 +21,12 @@ ANOTHER_PLACE = "or choose another place with --results DIR"
 MAKE_ROOM = f"make room there, {ANOTHER_PLACE}"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old file or the new one, also after a power cut."""
+def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Readers see the old file or the new one, also after a power cut. `mode`: as far as the umask lets it be."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         # Line ends as they are: a CSV file has its own.
-        with open(beside, "w", encoding="utf-8", newline="") as file:
+        with open(beside, "w", encoding="utf-8", newline="", opener=partial(_created, mode=mode)) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -34,6 +37,11 @@ def write_atomically(path: Path, text: str) -> None:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def _created(path: str, flags: int, mode: int) -> int:
+    """Never through a link that somebody put there."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
 @contextlib.contextmanager

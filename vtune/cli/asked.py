@@ -33,7 +33,7 @@ def asked_experiment(
     verb: str = "probe",
     starts: bool = True,
 ) -> Asked:
-    """`verb` is the command for the hints; one that starts nothing does not ask the program either."""
+    """`verb` is the command for the hints; `starts` is False where no program of the config's choice may run."""
     notes = []
     if config is not None and command:
         raise UsageError(

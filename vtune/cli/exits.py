@@ -10,6 +10,7 @@ import traceback
 from typing import Any
 
 from vtune.domain.record import TrialRecord
+from vtune.domain.secrets import masked_json, secrets_in
 from vtune.domain.trial import TrialStatus
 from vtune.errors import StorageError
 from vtune.journal.records import record_to_json
@@ -82,7 +83,8 @@ def say_interrupted(what_is_kept: str, command: str) -> None:
 
 def print_json(value: Any) -> None:
     try:
-        print(json.dumps(value, indent=1, allow_nan=False), flush=True)
+        plain = masked_json(value, secrets_in(os.environ))
+        print(json.dumps(plain, indent=1, allow_nan=False), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -68,7 +68,7 @@ def launch(
     planned, notes = asked_launch(
         config, typed, results,
         best=best, trial=trial, resume=resume, rescale=rescale, step_down=step_down, grace=grace,
-        force=force,
+        force=force, starts=not dry_run,
     )  # fmt: skip
     check = api.check_launch(planned, force=force)
     if dry_run:

@@ -29,6 +29,7 @@ def asked_launch(
     step_down: bool,
     grace: str | None,
     force: bool = False,
+    starts: bool = True,
 ) -> tuple[PlannedLaunch, tuple[str, ...]]:
     problems: list[Problem] = []
 
@@ -46,7 +47,7 @@ def asked_launch(
     if problems:
         raise ConfigErrors(problems)
     # What is set here comes on top of the trial's settings, and is none of the experiment's own.
-    asked = asked_experiment(config, None, replace(typed, sets=()), results, verb="launch")
+    asked = asked_experiment(config, None, replace(typed, sets=()), results, verb="launch", starts=starts)
     experiment = asked.experiment if grace_s is None else replace(asked.experiment, grace_s=grace_s)
     report = find_report(experiment.study, results=results, limits=experiment.limits)
     planned = plan_launch(

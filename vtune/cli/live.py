@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from vtune.domain.numbers import bytes_, rate, seconds
-from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent
+from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft
 from vtune.reporting.inert import harmless
 
 ENDING = "ending the trial, what was measured is kept; Ctrl-C once more leaves at once"
@@ -23,6 +23,14 @@ def whole_fields(line: str, width: int) -> Text:
     while cell_len(line) > width and " · " in line:
         line = line.rpartition(" · ")[0]
     return Text(line, no_wrap=True, overflow="ellipsis")
+
+
+def unproven_text(event: UnprovenLeft) -> str:
+    one = len(event.trials) == 1
+    return (
+        f"{'trial' if one else 'trials'} {', '.join(event.trials)} {'was' if one else 'were'} cut off, and nothing"
+        f" proves that this account started {'it' if one else 'them'}: whatever may be left of that is left alone"
+    )
 
 
 class Rows:
@@ -47,6 +55,9 @@ class Rows:
             self._said_ending = True
             # As text: markup is slow the first time, and a second Ctrl-C in the middle of it would pass for the first.
             self._console.print(Text(ENDING), soft_wrap=True)
+
+    def _tell_unproven(self, event: UnprovenLeft) -> None:
+        self._console.print(Text(unproven_text(event)), soft_wrap=True)
 
     def _begin(self) -> None:
         self._runs = True
@@ -79,6 +90,8 @@ class Progress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
+            case UnprovenLeft():
+                self._tell_unproven(event)
             case TrialStarted():
                 self._start(event)
             case TrialProgress():

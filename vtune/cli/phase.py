@@ -77,7 +77,7 @@ def phase(
         price=price,
     )
     stderr = console(stderr=True, quiet=quiet)
-    asked: Asked = asked_experiment(config, command, typed, results, verb="phase")
+    asked: Asked = asked_experiment(config, command, typed, results, verb="phase", starts=not dry_run)
     bindings = asked.experiment.knobs
     asked_plan = _asked(load_plan(plan, bindings), up_to, extend=extend, options=options_, confirm=not no_confirm)
     for note in asked.notes:

@@ -70,7 +70,7 @@ def probe(
         price=price,
     )
     stderr = console(stderr=True, quiet=quiet)
-    asked: Asked = asked_experiment(config, command, typed, results)
+    asked: Asked = asked_experiment(config, command, typed, results, starts=not dry_run)
     for note in asked.notes:
         stderr.print(note, markup=False, soft_wrap=True)
     if dry_run:

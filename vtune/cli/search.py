@@ -78,7 +78,7 @@ def search(
     )
     asked_search = _asked(trials, sampler, budget, confirm=not no_confirm)
     stderr = console(stderr=True, quiet=quiet)
-    asked = asked_experiment(config, command, typed, results, verb="search")
+    asked = asked_experiment(config, command, typed, results, verb="search", starts=not dry_run)
     for note in asked.notes:
         stderr.print(note, markup=False, soft_wrap=True)
     _say_other_sampler(stderr, StudyPaths(results / asked.experiment.study), asked_search)

@@ -29,7 +29,7 @@ def plan_as_text(planned: PlannedSearch, experiment: Experiment) -> str:
     space, *knobs = [*space_lines(planned.space, hunt), *not_turned_lines(planned.space.left_out)]
     lines = [
         f"study     {planned.folder}",
-        f"command   {' '.join(fill_placeholders(experiment.workload.command, config=None))}",
+        f"command   {harmless(' '.join(fill_placeholders(experiment.workload.command, config=None)))}",
         f"search    {asked_text(asked.sampler, asked.trials, asked.budget_s)}",
         f"space     {space}",
         *(f"          {line}" for line in knobs),

@@ -8,8 +8,9 @@ from typing import Any
 from vtune.config.quantities import duration_text, price_text
 from vtune.config.trial_config import dump_yaml
 from vtune.domain.experiment import GRACE_S, Experiment, PlannedRun
+from vtune.domain.secrets import masked_words
 from vtune.errors import UsageError
-from vtune.files import write_atomically
+from vtune.files import PRIVATE, write_atomically
 
 HEADER = "# What was asked of this study; written by vtune, and an experiment file like any other.\n"
 
@@ -18,7 +19,11 @@ def write_experiment(experiment: Experiment, target: Path) -> None:
     text = dump_yaml({"vtune": _section(experiment)})
     if text is None:
         raise UsageError(f"{target} cannot be written: a word of the command does not survive YAML")
-    write_atomically(target, HEADER + text)
+    workload = experiment.workload
+    words = (*workload.command, *experiment.resume)
+    # A study is gone on with from this file: its values stay as they are, for this account alone.
+    holds_secrets = bool(workload.env) or masked_words(words) != list(words)
+    write_atomically(target, HEADER + text, mode=PRIVATE if holds_secrets else 0o666)
 
 
 def _section(experiment: Experiment) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """Stored as launch.json: everything that is needed to understand the run, and to repeat it without vtune."""
+    """Stored as launch.json, without its secrets: all that is needed to understand the run."""
 
     launch: int
     study: str

@@ -55,4 +55,11 @@ class HuntMoved:
     records: tuple[TrialRecord, ...] = ()
 
 
-TuningEvent = TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnprovenLeft:
+    """Unfinished trials of this boot that nothing proves to be this account's: whatever they left running stays."""
+
+    trials: tuple[str, ...]
+
+
+TuningEvent = UnprovenLeft | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved

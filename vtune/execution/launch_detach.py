@@ -38,7 +38,7 @@ def _become_a_stranger(log: Path, run: Callable[[Callable[[Told], None]], int], 
         if os.fork() != 0:
             os._exit(0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         os.dup2(words, 1)
         os.dup2(words, 2)
         told = False

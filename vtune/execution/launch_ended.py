@@ -15,6 +15,7 @@ from vtune.domain.experiment import Window
 from vtune.domain.launch import Length, Trouble
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import bytes_
+from vtune.domain.secrets import masked
 from vtune.domain.trial import TrialStatus
 from vtune.execution.launch_guard import AttemptEnd
 from vtune.execution.read import LAST_WORDS_CHARS
@@ -35,9 +36,19 @@ class Ended:
 
 
 def ended(
-    end: AttemptEnd, folder: TrialPaths, machine: Machine, window: Window, output: Sequence[Path], cwd: Path
+    end: AttemptEnd,
+    folder: TrialPaths,
+    machine: Machine,
+    window: Window,
+    output: Sequence[Path],
+    cwd: Path,
+    *,
+    secrets: Sequence[str] = (),
 ) -> Ended:
+    """`secrets`: those that the training was given, which its words may hold."""
     how = _ended(end, folder, machine, window, output, cwd)
+    detail = None if how.detail is None else masked(how.detail, secrets)
+    how = replace(how, detail=detail, last_words=masked(how.last_words, secrets))
     return how if end.killed is None else replace(how, detail="; ".join(filter(None, (how.detail, end.killed))))
 
 

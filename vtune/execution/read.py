@@ -12,7 +12,9 @@ from vtune.analysis.roles import find_roles
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
+from vtune.domain.secrets import masked
 from vtune.domain.trial import TrialOutcome, TrialSpec
+from vtune.execution.given_secrets import given_secrets, without_secrets
 from vtune.journal.code import CODE, code_of
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
@@ -35,7 +37,10 @@ def read_trial(
     earlier: Sequence[TrialRecord] = (),
 ) -> TrialRecord:
     """`earlier`: the study's other trials, for what is too rare for one window."""
-    files = read_trial_files(folder)
+    files, known = read_trial_files(folder), given_secrets(experiment.workload)
+    stdout_words, stderr_words = (
+        masked(tail, known)[-LAST_WORDS_CHARS:] for tail in (files.stdout_tail, files.stderr_tail)
+    )
     log = files.log
     roles = find_roles(log.steps, log.delivered, log.facts)
     train = roles.train if roles is not None else None
@@ -55,8 +60,8 @@ def read_trial(
         ),
         pythons=files.pythons,
         backwards=len(log.backwards),
-        last_words=files.stderr_tail[-LAST_WORDS_CHARS:] or files.stdout_tail[-LAST_WORDS_CHARS:],
-        stdout_words=files.stdout_tail[-LAST_WORDS_CHARS:],
+        last_words=stderr_words or stdout_words,
+        stdout_words=stdout_words,
         stacks=files.stacks,
         window=experiment.window,
         planned=experiment.planned_run,
@@ -71,6 +76,7 @@ def read_trial(
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
         vram_limit=experiment.limits.vram,
     )
+    record = without_secrets(record, known)
     code = code_of(log.facts)
     return replace(record, evidence={**record.evidence, CODE: code}) if code else record
 

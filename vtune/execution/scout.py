@@ -18,7 +18,9 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
+from vtune.execution.sweep import sweep_if_stale
 from vtune.execution.trial import Watch
+from vtune.files import PRIVATE_FOLDER
 from vtune.journal.code import changed_code
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
@@ -76,8 +78,9 @@ def learn_loader(
     notify: Callable[[TuningEvent], None],
 ) -> TrainLoader | ScoutFailed:
     folder = study.scout
+    sweep_if_stale(folder.root)
     shutil.rmtree(folder.root, ignore_errors=True)
-    folder.root.mkdir(parents=True)
+    folder.root.mkdir(PRIVATE_FOLDER, parents=True)
     plain = replace(proposal, settings={})
     spec, _ = prepare_trial(experiment, study, plain, number=number, train_loader=None, folder=folder)
     notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))

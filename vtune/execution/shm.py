@@ -51,13 +51,18 @@ class Segments:
         return remove(self.ours)
 
     def left(self) -> tuple[str, ...]:
-        """New, this user's, and used by nobody: a file that was written and closed is never seen in use."""
+        """New, this user's, and used by nobody: a file that was written and closed is never seen in use. Not those of
+        another program: it uses them now, or they bear the number of a process outside the trial."""
         mine = []
-        for name in segments() - self.before - self.ours:
+        for name in _unused(name for name in segments() - self.before - self.ours if not self._is_anothers(name)):
             with contextlib.suppress(OSError):
                 if os.lstat(os.path.join(SHM, name)).st_uid == os.geteuid():
                     mine.append(name)
         return tuple(sorted(mine))
+
+    def _is_anothers(self, name: str) -> bool:
+        owner = _NAMED_AFTER_PID.match(name)
+        return owner is not None and int(owner[1]) not in self.pids_seen
 
 
 def segments() -> set[str]:
@@ -98,14 +103,8 @@ def pids_told(folder: str) -> set[int]:
 
 def remove(names: Collection[str]) -> tuple[str, ...]:
     """Remove those that nobody uses any more; to be called once the trial's own processes are gone."""
-    left = set(names) & segments()
-    if not left:
-        return ()
-    for pid in os.listdir("/proc"):
-        if pid.isdigit():
-            left -= _used_by(int(pid))
     removed = []
-    for name in sorted(left):
+    for name in sorted(_unused(set(names) & segments())):
         path = os.path.join(SHM, name)
         with contextlib.suppress(OSError):
             if os.path.isdir(path) and not os.path.islink(path):
@@ -116,6 +115,15 @@ def remove(names: Collection[str]) -> tuple[str, ...]:
                 os.unlink(path)
             removed.append(name)
     return tuple(removed)
+
+
+def _unused(names: Iterable[str]) -> set[str]:
+    """By no process of this machine that may be looked into."""
+    left = set(names)
+    for pid in os.listdir("/proc") if left else ():
+        if pid.isdigit():
+            left -= _used_by(int(pid))
+    return left
 
 
 def _used_by(pid: int) -> set[str]:

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+STATE, OUTCOME = "supervisor.json", "outcome.json"
 # More than an outcome takes.
 _ROOM_BYTES = 16384
 
@@ -25,7 +26,7 @@ class StateFiles:
 
     def keep_room(self) -> None:
         """For the last file: the training may have filled the disk by then, and days are lost without a word of why."""
-        path = os.path.join(self._folder, f".room.{os.getpid()}")
+        path = os.path.join(self._folder, _room(os.getpid()))
         try:
             with open(path, "wb") as file:
                 file.write(b" " * _ROOM_BYTES)
@@ -37,7 +38,7 @@ class StateFiles:
 
     def write(self, name: str, content: Mapping[str, Any], *, synced: bool = False) -> None:
         """`synced`: also after a power cut it is the old file or the new one; the start has no time for it."""
-        beside = os.path.join(self._folder, f".{name}.{os.getpid()}.tmp")
+        beside = os.path.join(self._folder, _beside(name, os.getpid()))
         try:
             self._replace(beside, name, content, synced=synced)
         except OSError as error:  # a full disk: nothing half-written stays on it
@@ -59,7 +60,7 @@ class StateFiles:
 
     def _replace(self, beside: str, name: str, content: Mapping[str, Any], *, synced: bool) -> None:
         text = json.dumps(content, indent=1).encode() + b"\n"
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT, 0o666)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
             file.truncate()
@@ -68,6 +69,20 @@ class StateFiles:
                 with contextlib.suppress(OSError):
                     os.fsync(file.fileno())
         os.replace(beside, os.path.join(self._folder, name))
+
+
+def remove_unfinished(folder: str, pid: int) -> None:
+    """The room that a killed supervisor kept, and the file that it was just writing."""
+    for name in (_room(pid), *(_beside(name, pid) for name in (STATE, OUTCOME))):
+        _remove(os.path.join(folder, name))
+
+
+def _room(pid: int) -> str:
+    return f".room.{pid}"
+
+
+def _beside(name: str, pid: int) -> str:
+    return f".{name}.{pid}.tmp"
 
 
 def _remove(path: str) -> None:

@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from vtune.execution import leader, overlay, shm
+from vtune.execution import leader, overlay, ownership, shm
 from vtune.execution.defects import note_defect
 from vtune.execution.disk_guard import DiskGuard
 from vtune.execution.locks import Locks
@@ -44,7 +44,7 @@ from vtune.execution.process_tree import (
     send,
     trial_processes,
 )
-from vtune.execution.state_files import StateFiles
+from vtune.execution.state_files import OUTCOME, STATE, StateFiles
 from vtune.execution.tmpdir import make_tmpdir, remove_tmpdir
 
 # Type checkers take any constant of this name for true; importing the real one would load typing, 2 ms.
@@ -130,7 +130,9 @@ class Supervisor:
         self._wakeup = self._listen_to_signals()
         self._vtune = None if self._outlives else self._watch_vtune(vtune_pid)
         # A full run keeps the user's: a resumed one may look for what it left there.
-        self._tmpdir = None if self._outlives else make_tmpdir()
+        self._tmpdir: str | None = None
+        if not self._outlives:
+            make_tmpdir(self._note_tmpdir)
         self._env = leader.environment(self._spec, folder, inject, self._tmpdir)
 
     def run(self) -> None:
@@ -173,10 +175,11 @@ class Supervisor:
             "defect": self._defect,
         }
         try:
-            self._files.write_last("outcome.json", outcome)
+            self._files.write_last(OUTCOME, outcome)
         except OSError:
             # Not even the room that was kept: vtune hears it all the same, and what was measured is not lost with it.
             os.write(1, f"outcome {json.dumps(outcome)}\n".encode())
+        ownership.forget(self._token)
 
     def _whatever_happens(self, do: Callable[[], T]) -> T | None:
         """A defect of vtune's must not hide how the trial ended."""
@@ -387,8 +390,16 @@ class Supervisor:
     def _claim_segments(self, tree: list[Process]) -> bool:
         return self._segments.claim([process.pid for process in tree])
 
+    def _note_tmpdir(self, path: str) -> None:
+        self._tmpdir = path
+        self._record_ownership()
+
     def _write_state(self, started_s: float) -> None:
-        """What a sweep needs to know when this process is killed."""
+        # For `vtune watch` and for people.
+        self._files.write(STATE, {**self._record_ownership(), "started_s": started_s})
+
+    def _record_ownership(self) -> Mapping[str, Any]:
+        """All that a sweep may end and remove when this process is killed: it believes no file of the study."""
         me = process_of(os.getpid())
         state = {
             "supervisor_pid": os.getpid(),
@@ -396,9 +407,8 @@ class Supervisor:
             "leader_pid": self._leader,
             "tmpdir": self._tmpdir,
             "group": self._guard.group_path,
-            "started_s": started_s,
             "boot_id": boot_id(),
-            "shm_before": sorted(self._segments.before),
-            "shm_ours": sorted(self._segments.ours),
         }
-        self._files.write("supervisor.json", state)
+        segments = {"shm_before": sorted(self._segments.before), "shm_ours": sorted(self._segments.ours)}
+        ownership.record(self._token, {**state, **segments, "folder": self._folder})
+        return state

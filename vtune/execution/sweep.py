@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from vtune.domain.trial import TrialOutcome
 from vtune.execution import overlay, shm
 from vtune.execution.memory_group import remove_group
+from vtune.execution.ownership import forget, proof_of
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
+from vtune.execution.state_files import remove_unfinished
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
@@ -26,10 +28,12 @@ SUPERVISOR_PATIENCE_S = 5.0
 def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> TrialOutcome:
     """End whatever carries the token, remove its segments and its temporary folder, write the outcome.
 
-    `last_seen`: the trial's processes at the last look, for those that dropped the token from their environment.
+    The token is of a trial that this very process started, or that is proven (see `ownership`); all other facts come
+    from the proof. `last_seen`: the trial's processes at the last look, for those that dropped the token from their
+    environment.
     """
     paths = TrialPaths(folder)
-    state = _read(paths.supervisor)
+    proof = proof_of(token, folder) or {}
     known = {process.pid: process.started_ticks for process in last_seen}
 
     def living() -> list[Process]:
@@ -41,22 +45,24 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
     removed: tuple[str, ...] = ()
     stopped: list[Process] = []
     # After a reboot, or on another machine, those numbers and names are other people's.
-    if state.get("boot_id", boot_id()) == boot_id():
-        leader = [state["leader_pid"]] if state.get("leader_pid") else []
-        ours = set(state.get("shm_ours", ()))
+    if not proof or _is_of_this_boot(proof):
+        leader = [proof["leader_pid"]] if proof.get("leader_pid") else []
+        ours = set(proof.get("shm_ours", ()))
         # The leader died with its supervisor; who only has to clean up after it gets the chance to.
         give_up_s = time.monotonic() + STRAGGLER_GRACE_S
         while (stopped := living()) and time.monotonic() < give_up_s:
-            ours |= _segments_of(stopped, known, leader, state)
+            ours |= _segments_of(stopped, known, leader, proof)
             time.sleep(0.05)
-        ours |= _segments_of(stopped, known, leader, {**state, "pids_told": shm.pids_told(str(folder))})
+        ours |= _segments_of(stopped, known, [*leader, *shm.pids_told(str(folder))], proof)
         kill_all(living, lambda: time.sleep(0.02))
         removed = shm.remove(ours)
-        if state.get("group"):
-            remove_group(state["group"])
-    if state.get("tmpdir"):
-        remove_tmpdir(state["tmpdir"])
-    overlay.finish(str(folder))
+        if proof.get("group"):
+            remove_group(proof["group"])
+    if proof.get("tmpdir"):
+        remove_tmpdir(proof["tmpdir"])
+    if proof.get("supervisor_pid"):
+        remove_unfinished(str(folder), proof["supervisor_pid"])
+        overlay.finish(str(folder))
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,
@@ -69,11 +75,15 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
     # On a full disk, or in a folder that somebody removed, it cannot be kept: whoever asked is told all the same.
     with contextlib.suppress(OSError):
         dump_json(paths.outcome, outcome)
+    forget(token)
     return outcome
 
 
 def sweep_stale(trials: Path) -> list[Path]:
-    """Finish the trials that a killed vtune and a killed supervisor left; the study's lock must be held."""
+    """Finish the trials that a killed vtune and a killed supervisor left; the study's lock must be held.
+
+    Only those that this account's own vtune made, in this very folder: a study of somebody else is left as it is.
+    """
     try:
         return _sweep_stale(trials)
     except PermissionError as error:
@@ -82,41 +92,64 @@ def sweep_stale(trials: Path) -> list[Path]:
 
 
 def _sweep_stale(trials: Path) -> list[Path]:
-    stale = []
-    for folder in sorted(trials.iterdir()) if trials.is_dir() else ():
-        paths = TrialPaths(folder)
-        give_up_s = time.monotonic() + SUPERVISOR_PATIENCE_S
-        while _is_unfinished(paths) and supervisor_lives(folder) and time.monotonic() < give_up_s:
-            time.sleep(0.05)
-        if _is_unfinished(paths) and not supervisor_lives(folder):
-            token = _read(paths.spec).get("token")
-            if token:
-                sweep(token, folder)
-                stale.append(folder)
-    return stale
+    return [folder for folder in _unfinished(trials) if sweep_if_stale(folder)]
+
+
+def sweep_if_stale(folder: Path) -> bool:
+    paths = TrialPaths(folder)
+    token = _read(paths.spec).get("token")
+    proof = proof_of(token, folder)
+    if proof is None:
+        return False
+    give_up_s = time.monotonic() + SUPERVISOR_PATIENCE_S
+    while not paths.outcome.exists() and (lives := _lives(proof)) and time.monotonic() < give_up_s:
+        time.sleep(0.05)
+    if paths.outcome.exists() or lives:
+        return False
+    sweep(str(token), folder)
+    return True
+
+
+def left_unproven(trials: Path) -> list[Path]:
+    """Unfinished trials of this boot whose remains may be this account's, but nothing proves it: nobody ends them."""
+    return [
+        folder
+        for folder in _unfinished(trials)
+        if _is_of_this_boot(_read(TrialPaths(folder).supervisor))
+        and proof_of(_read(TrialPaths(folder).spec).get("token"), folder) is None
+    ]
 
 
 def supervisor_lives(folder: Path) -> bool:
-    state = _read(TrialPaths(folder).supervisor)
+    """As the trial's own files say: enough to refuse something, never to end or remove anything."""
+    return _lives(_read(TrialPaths(folder).supervisor))
+
+
+def _lives(state: Mapping[str, Any]) -> bool:
     pid = state.get("supervisor_pid")
-    if pid is None or state.get("boot_id") != boot_id():
+    if not isinstance(pid, int) or not _is_of_this_boot(state):
         return False
     process = process_of(pid)
     return process is not None and process.living and process.started_ticks == state.get("supervisor_started_ticks")
 
 
-def _is_unfinished(paths: TrialPaths) -> bool:
-    return paths.supervisor.exists() and not paths.outcome.exists()
+def _is_of_this_boot(state: Mapping[str, Any]) -> bool:
+    return bool(boot_id()) and state.get("boot_id") == boot_id()
+
+
+def _unfinished(trials: Path) -> list[Path]:
+    """A link may lead into another study, whose lock is not held."""
+    folders = sorted(trials.iterdir()) if trials.is_dir() else []
+    return [one for one in folders if not one.is_symlink() and not TrialPaths(one).outcome.exists()]
 
 
 def _segments_of(
-    living: Sequence[Process], known: dict[int, int], leader: list[int], state: dict[str, Any]
+    living: Sequence[Process], known: Mapping[int, int], dead: Sequence[int], proof: Mapping[str, Any]
 ) -> set[str]:
-    if "shm_before" not in state:  # nothing is known to be new, so nothing is ours
+    if "shm_before" not in proof:  # nothing is known to be new, so nothing is ours
         return set()
-    new = shm.segments() - set(state["shm_before"])
-    namesakes = {*known, *leader, *state.get("pids_told", ())}
-    return shm.claim(new, users=[process.pid for process in living], namesakes=namesakes)
+    new = shm.segments() - set(proof["shm_before"])
+    return shm.claim(new, users=[process.pid for process in living], namesakes={*known, *dead})
 
 
 def _defect(paths: TrialPaths) -> str | None:

@@ -92,7 +92,8 @@ class Journal:
 
     def append(self, record: TrialRecord) -> None:
         line = json.dumps(record_to_json(record)).encode() + b"\n"
-        fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self._path, flags, 0o644)
         try:
             # A torn line left by a crash would swallow this one: end it first.
             size = os.fstat(fd).st_size

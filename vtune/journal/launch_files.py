@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.domain.launch import LaunchEvent, LaunchSpec
+from vtune.domain.secrets import MASK, masked_words
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import LaunchPaths
 
@@ -17,14 +18,17 @@ SCHEMA = 1
 
 
 def write_launch(launch: LaunchPaths, spec: LaunchSpec) -> None:
-    dump_json(launch.launch, {"schema": SCHEMA, **to_json(spec)})
+    # Nobody starts anything from it again: each attempt's spec.json has the words as they are.
+    hidden = {"command": masked_words(spec.command), "env": dict.fromkeys(spec.env, MASK)}
+    dump_json(launch.launch, {"schema": SCHEMA, **to_json(spec), **hidden})
 
 
 def append_event(launch: LaunchPaths, event: LaunchEvent) -> None:
     """On a full disk the run goes on: its events are told on the screen as well."""
     line = json.dumps(to_json(event)).encode() + b"\n"
     with contextlib.suppress(OSError):
-        descriptor = os.open(launch.events, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(launch.events, flags, 0o644)
         try:
             os.write(descriptor, line)
             os.fsync(descriptor)

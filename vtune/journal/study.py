@@ -11,9 +11,10 @@ from pathlib import Path
 
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
-from vtune.files import refused, said_plainly, write_atomically
+from vtune.files import PRIVATE_FOLDER, refused, said_plainly, write_atomically
 from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
+from vtune.journal.links import refuse_links
 from vtune.journal.paths import StudyPaths, TrialPaths, last_study_file
 
 
@@ -28,7 +29,7 @@ class Study:
 
     def new_trial_folder(self, number: int) -> TrialPaths:
         folder = self.paths.trial(number)
-        folder.root.mkdir(parents=True)
+        folder.root.mkdir(PRIVATE_FOLDER, parents=True)
         return folder
 
 
@@ -45,9 +46,10 @@ def open_study(results: Path, name: str, machine: Machine, *, wait: bool = False
 
 @contextlib.contextmanager
 def _locked(paths: StudyPaths, *, wait: bool) -> Iterator[None]:
+    refuse_links(paths)
     try:
         paths.trials.mkdir(parents=True, exist_ok=True)
-        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise refused(error, f"cannot write to {error.filename}") from error
     try:

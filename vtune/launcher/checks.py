@@ -9,7 +9,7 @@ from pathlib import Path
 from vtune.analysis.guard.room import Free, lacking
 from vtune.config.output import resumes_by
 from vtune.config.planned_run import says_only_how_long
-from vtune.config.program import resolve_program
+from vtune.config.program import resolve_program, torch_of
 from vtune.domain.machine import Machine
 from vtune.domain.trial import TrialStatus
 from vtune.errors import MachineError, UsageError
@@ -18,6 +18,7 @@ from vtune.execution.named_data import changed_data, data_prints
 from vtune.execution.ram_limits import ram_limits
 from vtune.journal.code import changed_code
 from vtune.journal.journal import Journal
+from vtune.journal.links import refuse_links
 from vtune.journal.machine import differences, read_machine
 from vtune.journal.step_log import StepLog
 from vtune.journal.study import used_by
@@ -30,7 +31,6 @@ from vtune.telemetry.disk import free_bytes
 from vtune.telemetry.free_gpus import free_gpus
 from vtune.telemetry.host import available_ram_bytes
 from vtune.telemetry.memory import shared_memory
-from vtune.telemetry.training_python import training_python
 
 MOST_NAMED = 6
 OUT_OF_MEMORY = (TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.OUT_OF_VRAM)
@@ -50,6 +50,7 @@ class Overwrites(UsageError):
 
 def check_nothing_runs(planned: PlannedLaunch) -> list[str]:
     """Never two trainings of one study; how a launch ended whose guard was killed is told."""
+    refuse_links(planned.study)
     running = running_launch(planned.study)
     if running is not None:
         guard = f"guarded by vtune with pid {running.guard_pid}" if running.guard_pid else "unguarded"
@@ -170,13 +171,15 @@ def _another_torch(planned: PlannedLaunch) -> Iterator[str]:
     hello = next((fact.data for fact in log.facts if fact.name == "hello"), None)
     if hello is None or not isinstance(then := hello.get("torch"), str) or not isinstance(hello.get("executable"), str):
         return
-    command, _ = resolve_program(planned.spec.command, Path(planned.spec.cwd), planned.spec.env, ask=False)
+    cwd, env = Path(planned.spec.cwd), planned.spec.env
+    command, _ = resolve_program(planned.spec.command, cwd, env, ask=False)
     program = command[0] if "python" in os.path.basename(command[0]) else str(hello["executable"])
-    now = training_python(program)
-    if now.torch is not None and now.torch != then:
-        yield f"torch: was {then}, is {now.torch}"
-    elif now.problem is not None:
-        yield f"torch: {now.problem}"
+    # By its files: a study of somebody else names a program, and nothing has been launched yet.
+    now = torch_of(str(cwd / program), cwd, env)
+    if now is not None and now != then:
+        yield f"torch: was {then}, is {now}"
+    elif not (cwd / program).exists():
+        yield f"torch: there is no {program} any more"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -7,11 +7,13 @@ from vtune.execution.launch_prepare import locks_of
 from vtune.execution.launch_running import settle
 from vtune.execution.sweep import sweep_stale
 from vtune.journal.launch_files import write_launch
+from vtune.journal.links import refuse_links
 from vtune.journal.paths import LaunchPaths
 from vtune.launcher.plan import PlannedLaunch
 
 
 def make_launch(launch: LaunchPaths, planned: PlannedLaunch) -> None:
+    refuse_links(planned.study)
     settle(planned.study)
     try:
         launch.root.mkdir(parents=True)

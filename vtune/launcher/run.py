@@ -14,10 +14,12 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
+from vtune.execution.given_secrets import given_secrets
 from vtune.execution.launch_ended import Ended, against_plan, ended
 from vtune.execution.launch_guard import AttemptEnd, Guarded, Standing, run_attempt
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt, write_config
 from vtune.execution.named_data import data_evidence, data_prints
+from vtune.files import PRIVATE_FOLDER
 from vtune.journal.paths import LaunchPaths, TrialPaths
 from vtune.launcher.left_behind import has_saved
 from vtune.launcher.make import make_launch
@@ -147,7 +149,7 @@ class _Run:
         planned, experiment = self._planned, self._planned.experiment
         self._attempt += 1
         folder = self._launch.attempt(self._attempt)
-        folder.root.mkdir(parents=True)
+        folder.root.mkdir(PRIVATE_FOLDER, parents=True)
         attempt = self._plan_attempt(folder)
         write_config(experiment, attempt)
         limits, promise = experiment.limits, self._promise
@@ -178,7 +180,15 @@ class _Run:
                 hint="wait for its end, or end it: vtune never starts a second one",
             )
         self._last = end
-        how = ended(end, folder, self._machine, experiment.window, output, Path(planned.spec.cwd))
+        how = ended(
+            end,
+            folder,
+            self._machine,
+            experiment.window,
+            output,
+            Path(planned.spec.cwd),
+            secrets=given_secrets(experiment.workload),
+        )
         how = against_plan(
             how,
             self._steps_before + end.achieved.steps,

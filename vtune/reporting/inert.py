@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vtune.domain.secrets import masked
+
 # As character references: by the standard, none of them can be markup, and every renderer knows them.
 _MARKUP = re.compile(r"[&<>|`*\[\]\\~$@]|(?<![^\W_])_|_(?![^\W_])")
 # Renderers turn bare addresses into links.
@@ -17,7 +19,8 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def harmless(text: str, limit: int = 400) -> str:
-    """Control characters of foreign text would move the cursor or colour the terminal."""
+    """Control characters of foreign text would move the cursor or colour the terminal; secrets are for nobody."""
+    text = masked(text)
     plain = "".join(c if c.isprintable() else " " if c in "\t\n\r" else "�" for c in text)
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from vtune.domain.launch import LaunchResult, LaunchSpec
 from vtune.domain.numbers import rate, seconds
+from vtune.domain.secrets import MASK
 from vtune.errors import VtuneError
 from vtune.reporting.commands import near
 from vtune.reporting.inert import harmless
@@ -48,7 +49,7 @@ def _head_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
     yield f"promised: {rate(promise.samples_per_s)} samples/s{steady}{long}"
     for note in notes:
         yield harmless(note)
-    env = [f"{name}={value}" for name, value in spec.env.items()]
+    env = [f"{name}={MASK}" for name in spec.env]
     yield f"command, in {near(Path(spec.cwd)) or '.'}: {harmless(shlex.join([*env, *spec.command]))}"
 
 
@@ -70,7 +71,7 @@ def plan_to_json(
         "settings": dict(spec.settings),
         "command": list(spec.command),
         "cwd": spec.cwd,
-        "env": dict(spec.env),
+        "env": dict.fromkeys(spec.env, MASK),
         "config": spec.config,
         "config_diff": config,
         "by_hook": list(spec.by_hook),

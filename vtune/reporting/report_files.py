@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.files import write_atomically
+from vtune.journal.links import link_in
 from vtune.journal.paths import StudyPaths
 from vtune.reporting.csv_table import csv_table
 from vtune.reporting.markdown import markdown
@@ -26,6 +27,9 @@ def write_report_files(report: StudyReport, formats: Collection[str]) -> Written
     """A report can be read from a folder that nobody may write to. A what-if leaves choice.json to the study's own
     limits: others take their settings from it."""
     paths = StudyPaths(report.folder)
+    link = link_in(paths)
+    if link is not None:
+        return Written((), (f"nothing was written: {link} is a link",))
     texts = {}
     if "md" in formats:
         texts[paths.report_md] = markdown(report)

@@ -175,7 +175,7 @@ def _sweep(root: Path) -> None:
     """What a self-test left that was killed. One that runs now refuses: two would disturb each other."""
     import fcntl  # there is none on Windows, where reports can be read all the same
 
-    for folder in sorted(root.glob("cells-*")) if root.is_dir() else ():
+    for folder in sorted(root.glob("cells-*")) if root.is_dir() and not root.is_symlink() else ():
         try:
             lock = os.open(folder / ".lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vtune.execution.ownership import proof_of
+
 SHM = Path("/dev/shm")
 # Prints the names of what it made, and waits. `track=False` before Python 3.13 is done by hand.
 SEGMENT = """
@@ -65,18 +67,18 @@ def test_segments_of_a_killed_training_are_removed_and_foreign_ones_stay(trials,
 
 
 def test_a_segment_of_a_training_killed_by_the_kernel_is_removed(trials, finish, printed, wait_for):
-    trial, folder, _ = trials.python(UNTRACKED)
+    trial, folder, token = trials.python(UNTRACKED)
     (name,) = printed(folder)
-    wait_for(lambda: name in (folder / "supervisor.json").read_text())
+    wait_for(lambda: name in (proof_of(token, folder) or {})["shm_ours"])
     os.kill(trial.leader_pid, signal.SIGKILL)
     assert finish(trial).shm_removed == (name,)
     assert not (SHM / name).exists()
 
 
 def test_a_segment_is_removed_after_its_supervisor_was_killed(trials, finish, printed, wait_for):
-    trial, folder, _ = trials.python(UNTRACKED)
+    trial, folder, token = trials.python(UNTRACKED)
     (name,) = printed(folder)
-    wait_for(lambda: name in (folder / "supervisor.json").read_text())
+    wait_for(lambda: name in (proof_of(token, folder) or {})["shm_ours"])
     os.kill(trial.own_pids[0], signal.SIGKILL)
     assert finish(trial).shm_removed == (name,)
     assert not (SHM / name).exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vtune.config.program import resolve_program
+from vtune.config.program import resolve_program, torch_of
 
 
 def fake_python(folder: Path, *, prefix: str, exit_code: int) -> str:
@@ -45,3 +45,25 @@ def test_without_any_python_on_the_path_vtunes_own_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["./run.sh", "{python}", "python3.99", "no-such-program"])
 def test_other_programs_stay_as_typed(tmp_path: Path, program: str) -> None:
     assert resolve_program([program, "x"], tmp_path, {}) == ((program, "x"), None)
+
+
+def test_where_nothing_may_be_started_the_files_of_a_python_tell(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="vtune's own Python gives way itself where it has no torch")
+    found = fake_python(tmp_path / "bin", prefix="/usr", exit_code=1)
+    asked = Path(found)
+    asked.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    env = {"PATH": str(tmp_path / "bin")}
+    packages = tmp_path / "lib" / "python3.12" / "site-packages"
+    # Nothing is known of a Python without such folders: it is taken as found.
+    assert resolve_program(["python", "t.py"], tmp_path, env, ask=False) == ((found, "t.py"), None)
+    packages.mkdir(parents=True)
+    (tmp_path / "pyvenv.cfg").touch()
+    command, note = resolve_program(["python", "t.py"], tmp_path, env, ask=False)
+    assert command == (sys.executable, "t.py") and note is not None
+    assert torch_of(found, tmp_path, env) is None
+    (tmp_path / "mine" / "torch").mkdir(parents=True)
+    (tmp_path / "mine" / "torch" / "version.py").write_text("__version__ = '2.9.0'\n")
+    env["PYTHONPATH"] = "mine"
+    assert resolve_program(["python", "t.py"], tmp_path, env, ask=False) == ((found, "t.py"), None)
+    assert torch_of(found, tmp_path, env) == "2.9.0"
+    assert not (tmp_path / "started").exists()

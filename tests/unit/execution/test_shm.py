@@ -50,6 +50,23 @@ def test_a_folder_is_removed_whole():
     assert not folder.exists()
 
 
+def test_what_another_program_holds_or_bears_its_number_is_not_told_as_left_by_the_trial() -> None:
+    seen = shm.Segments()
+    seen.pids_seen.add(os.getpid())
+    unique = os.urandom(6).hex()
+    names = (f"vtune-test-held-{unique}", f"torch_1_{unique}", f"torch_{os.getpid()}_{unique}")
+    held, anothers, own = (Path(shm.SHM, name) for name in names)
+    anothers.touch()
+    own.touch()
+    try:
+        with open(held, "w"):
+            assert {held.name, anothers.name, own.name}.intersection(seen.left()) == {own.name}
+        assert held.name in seen.left()
+    finally:
+        for path in (held, anothers, own):
+            path.unlink(missing_ok=True)
+
+
 def test_what_appeared_and_is_nobodys_is_told_and_not_removed() -> None:
     seen = shm.Segments()
     path = Path(shm.SHM, f"vtune-test-left-{os.getpid()}")

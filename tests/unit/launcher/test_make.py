@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.studies import a_trial
+from vtune.execution.ownership import record
 from vtune.execution.process_tree import boot_id
 from vtune.journal.files import dump_json
 from vtune.journal.trial_files import read_outcome
@@ -26,7 +27,8 @@ def test_what_an_earlier_launch_left_running_is_ended_before_the_next_one_starts
     supervisor = subprocess.Popen(["true"])
     supervisor.wait()
     dump_json(left.spec, {"token": token})
-    dump_json(left.supervisor, {"supervisor_pid": supervisor.pid, "boot_id": boot_id(), "shm_before": []})
+    state = {"supervisor_pid": supervisor.pid, "boot_id": boot_id(), "shm_before": []}
+    assert record(token, {"folder": str(left.root), **state})
     with subprocess.Popen(["sleep", "1000"], env={**os.environ, "VTUNE_TOKEN": token}) as worker:
         try:
             # Right after its start a process has no environment yet.

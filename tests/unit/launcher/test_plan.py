@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ from support.studies import a_trial, write_study
 from vtune.domain.experiment import Experiment, PlannedRun, Workload
 from vtune.domain.launch import Length
 from vtune.domain.record import Projection
+from vtune.journal.launch_files import write_launch
 from vtune.launcher.plan import PlannedLaunch, plan_launch, promise_now, promise_of
+from vtune.reporting.launch_words import dry_lines, plan_to_json
 from vtune.reporting.study_report import find_report
 
 TRIAL = a_trial(4, 20.0, batch=8, measured={"samples_per_epoch": 4000})
@@ -100,3 +103,18 @@ def test_what_other_settings_came_to_is_not(plan: Callable[..., PlannedLaunch]) 
     trial, others = replace(TRIAL, trial=1), {"workers": 2}
     ran = replace(TRIAL, trial=5, origin="launch", asked=others, measurement=replace(TRIAL.measurement, steady=True))
     assert not any("came to" in note for note in plan(trial, ran).notes)
+
+
+def test_a_launch_is_told_and_kept_without_its_secrets(plan: Callable[..., PlannedLaunch], tmp_path: Path) -> None:
+    planned = plan(a_trial(1, 20.0))
+    command = ("python", "train.py", "--token", "s3cr3t-1")
+    spec = replace(planned.spec, command=command, env={"SESSION": "s3cr3t-2", "OMP_NUM_THREADS": "2"})
+    launch = planned.study.launch(planned.number)
+    launch.root.mkdir(parents=True)
+    write_launch(launch, spec)
+    told = plan_to_json(spec, (), None, None)
+    assert told["env"] == {"SESSION": "***", "OMP_NUM_THREADS": "***"}
+    assert "s3cr3t" not in "\n".join(dry_lines(spec, (), None))
+    assert "s3cr3t" not in launch.launch.read_text()
+    kept = json.loads(launch.launch.read_text())
+    assert kept["command"] == ["python", "train.py", "--token", "***"] and kept["env"] == told["env"]
