@@ -13,6 +13,7 @@ from vtune.domain.trial import TrialOutcome
 from vtune.execution import shm
 from vtune.execution.memory_group import remove_group
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
+from vtune.execution.restore import restore_proven
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
@@ -56,6 +57,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
             remove_group(state["group"])
     if state.get("tmpdir"):
         remove_tmpdir(state["tmpdir"])
+    restore_proven(token, folder)
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,
