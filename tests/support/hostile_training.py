@@ -62,7 +62,7 @@ class Hostile:
 
     def step(self) -> None:
         # As in any training, some of it fails: the folder is gone, the name is taken.
-        with contextlib.suppress(OSError, ValueError, shutil.Error, sqlite3.Error):
+        with contextlib.suppress(OSError, ValueError, RuntimeError, shutil.Error, sqlite3.Error):
             self.random.choice(self.changes)()
 
     def some(self, *, folders: bool = False, deepest: int = 4) -> str:

@@ -138,7 +138,7 @@ def _put_file_back(entry: Entry, there: os.stat_result | None, folder: str) -> N
     if there is not None:
         _keep_version(path, folder)
     whole = entry.data
-    if os.stat(os.path.dirname(path)).st_dev != os.stat(entry.data).st_dev:
+    if _device(os.path.dirname(path)) != _device(entry.data):
         whole = _beside(entry)
         with open(entry.data, "rb") as source:
             _copy(source.fileno(), whole, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
@@ -192,6 +192,10 @@ def _finish(entry: Entry, folder: str) -> None:
     elif entry.kind == "folder" or (there is not None and stat.S_ISREG(there.st_mode)):
         _raise(_give_metadata(entry.path, entry.note))
     entry.forget()
+
+
+def _device(path: str) -> int:
+    return os.stat(path).st_dev
 
 
 def _beside(entry: Entry) -> str:
