@@ -20,6 +20,9 @@ class FileState:
     xattrs: tuple[tuple[str, bytes], ...]
 
 
+# It was made unreadable, which is a change.
+CLOSED = FileState(kind="closed", mode=0, owner=(0, 0), mtime_ns=0, content="", xattrs=())
+
 Manifest = dict[str, FileState]
 
 
@@ -29,9 +32,14 @@ def manifest(*folders: Path) -> Manifest:
     waiting = [str(folder) for folder in folders]
     while waiting:
         path = waiting.pop()
-        found[path] = state = _state(path)
-        if state.kind == "folder":
-            waiting += [entry.path for entry in os.scandir(path)]
+        try:
+            found[path] = _state(path)
+            if found[path].kind == "folder":
+                waiting += [entry.path for entry in os.scandir(path)]
+        except PermissionError:
+            found[path] = CLOSED
+        except FileNotFoundError:  # while the training still runs
+            continue
     return found
 
 

@@ -82,7 +82,9 @@ def list_changes(folder: str, entries: Sequence[Entry]) -> None:
     path = os.path.join(folder, WRITTEN_LIST)
     found: dict[str, dict[str, None]] = {kind: dict.fromkeys(_listed(path, kind)) for kind in CHANGES}
     for entry in entries:
-        change = _change_of(entry)
+        change = None
+        with contextlib.suppress(OSError):
+            change = _change_of(entry)
         if change is not None:
             for name in _names(entry.path) if change == "new" else (entry.path,):
                 if _NOT_LISTED not in name:
@@ -119,7 +121,7 @@ def _change_of(entry: Entry) -> str | None:
 
 def _names(path: str) -> Iterator[str]:
     """Of a folder, itself and all in it."""
-    if not is_folder(path):
+    if not open_up(path):
         yield path
         return
     yield path + "/"
@@ -145,3 +147,16 @@ def status_of(path: str) -> os.stat_result | None:
 
 def is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
+
+
+def open_up(path: str) -> bool:
+    """Whether it is a folder; the training may have closed it, also to itself."""
+    there = None
+    with contextlib.suppress(OSError):
+        there = os.lstat(path)
+    if there is None or not stat.S_ISDIR(there.st_mode):
+        return False
+    if there.st_mode & 0o700 != 0o700:
+        with contextlib.suppress(OSError):
+            os.chmod(path, stat.S_IMODE(there.st_mode) | 0o700)
+    return True

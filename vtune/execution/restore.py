@@ -13,7 +13,7 @@ import importlib
 import os
 import stat
 
-from vtune.execution.kept_files import Entry, is_folder, list_changes, read_entries, status_of, write_json
+from vtune.execution.kept_files import Entry, is_folder, list_changes, open_up, read_entries, status_of, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def restore(folder: str) -> None:
         return
     failed: dict[str, str] = {}
     entries = read_entries(folder, kept, failed)
+    for entry in sorted(entries, key=lambda entry: entry.parts):
+        open_up(entry.path)
     list_changes(folder, entries)
 
     # An outer folder comes first, since the others need it; its times come last, since each file put back changes them.
@@ -117,8 +119,6 @@ def _put_folder_back(entry: Entry, there: os.stat_result | None, folder: str) ->
         there = None
     if there is None:
         os.makedirs(entry.path, 0o700)
-    elif there.st_mode & 0o700 != 0o700:
-        os.chmod(entry.path, there.st_mode | 0o700)
 
 
 def _put_file_back(entry: Entry, there: os.stat_result | None, folder: str) -> None:
@@ -148,6 +148,8 @@ def _put_file_back(entry: Entry, there: os.stat_result | None, folder: str) -> N
 
 
 def _write_in_place(entry: Entry, path: str) -> OSError | None:
+    with contextlib.suppress(OSError):
+        os.chmod(path, entry.note["mode"] | stat.S_IWUSR)
     with open(entry.data, "rb") as source:
         _copy(source.fileno(), path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
     return _give_metadata(path, entry.note)
@@ -245,8 +247,7 @@ def _raise(error: OSError | None) -> None:
 
 def _move_away(path: str, folder: str) -> None:
     """Into the trial's folder; a folder without anything in it is removed."""
-    if is_folder(path):
-        _open_up(path)
+    if open_up(path):
         with contextlib.suppress(OSError):
             os.rmdir(path)
             return
@@ -313,16 +314,9 @@ def _copy(source: int, path: str, flags: int) -> None:
         os.close(target)
 
 
-def _open_up(path: str) -> None:
-    """The training may have closed it."""
-    with contextlib.suppress(OSError):
-        os.chmod(path, 0o700)
-
-
 def _remove(path: str) -> None:
     """All of it; links are removed, not followed."""
-    if is_folder(path):
-        _open_up(path)
+    if open_up(path):
         for name in os.listdir(path):
             _remove(os.path.join(path, name))
         os.rmdir(path)
