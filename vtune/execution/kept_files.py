@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WRITTEN_LIST = "written.json"
+NOTHING_THERE = "nothing:"
 CHANGES = ("changed", "new", "removed")
 _KINDS = ("nothing", "file", "link", "folder", "special", "name", "inode")
 _NOT_LISTED = "/__pycache__"
@@ -43,6 +44,9 @@ class Entry:
 
     def forget(self) -> None:
         """The note goes last: without it the rest means nothing."""
+        if os.path.islink(self.folder):
+            os.unlink(self.folder)
+            return
         for path in (self.inode, self.data, os.path.join(self.folder, self.kind)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -55,11 +59,19 @@ def read_entries(folder: str, kept: str, unreadable: dict[str, str]) -> list[Ent
         tops = tuple(str(top) for top in json.load(file)["folders"])
     found = []
     for name in sorted(os.listdir(kept)):
+        place = os.path.join(kept, name)
+        if os.path.islink(place):
+            path = os.readlink(place).removeprefix(NOTHING_THERE)
+            if _is_below(path, tops):
+                found.append(Entry(place, "nothing", {"path": path}))
+            else:
+                unreadable[place] = f"{path} is in no protected folder"
+            continue
         for kind in () if name.startswith(".") else _KINDS:
-            note = os.path.join(kept, name, kind)
+            note = os.path.join(place, kind)
             try:
                 with open(note, encoding="utf-8") as file:
-                    entry = Entry(os.path.join(kept, name), kind, json.load(file))
+                    entry = Entry(place, kind, json.load(file))
                 if not _is_below(entry.path, tops):
                     raise ValueError(f"{entry.path} is in no protected folder")
                 found.append(entry)

@@ -31,6 +31,9 @@ def notes(trial: Path) -> dict[str, tuple[str, dict]]:
     """Path → kind and note, of what is whole."""
     found = {}
     for folder in (trial / "kept").glob("[!.]*"):
+        if folder.is_symlink():
+            found[os.readlink(folder).removeprefix("nothing:")] = ("nothing", {})
+            continue
         for note in folder.iterdir():
             if note.name not in ("data", "itself"):
                 fields = json.loads(note.read_text())
@@ -92,8 +95,35 @@ def test_a_link_and_a_folder_are_notes(place):
     assert found[str(place.top / "runs")][0] == "folder"
 
 
+def test_where_links_cannot_be_made_the_note_is_a_folder(place, monkeypatch):
+    from _vtune_hooks import keeping
+
+    def refuse(*arguments):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(keeping, "_symlink", refuse)
+    keeper = place.keeper()
+    keeper.keep(str(place.top / "run"), str(place.top))
+    keeper.keep(str(place.top / "run" / "a.pt"), str(place.top))
+    assert {path: kind for path, (kind, _) in notes(place.trial).items()} == {
+        str(place.top / "run"): "nothing",
+        str(place.top): "folder",
+    }
+
+
+def test_a_renamed_folder_that_holds_the_trial_is_kept_without_it(place):
+    from _vtune_hooks.keeping import Keeper
+    from _vtune_hooks.told_files import ToldFiles
+
+    trial = place.top / "results" / "trial"
+    trial.mkdir(parents=True)
+    (trial / "steps.bin").write_bytes(b"x")
+    Keeper(str(trial), None, ToldFiles(str(trial))).keep_tree(str(place.top / "results"), str(place.top))
+    assert set(notes(trial)) == {str(place.top), str(place.top / "results")}
+
+
 def test_rights_and_times_alone_need_no_copy(place):
-    from _vtune_hooks.keeping import METADATA
+    from _vtune_hooks.protection import METADATA
 
     path = place.top / "big.bin"
     path.write_bytes(b"x" * 10_000)

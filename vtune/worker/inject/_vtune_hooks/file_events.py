@@ -12,7 +12,7 @@ import os
 import sys
 
 from _vtune_hooks import protection
-from _vtune_hooks.keeping import CONTENT, KEPT, METADATA, Keeper
+from _vtune_hooks.protection import CONTENT, KEPT, METADATA
 from _vtune_hooks.real_paths import in_any_open_folder, real_path
 from _vtune_hooks.told_files import ToldFiles
 
@@ -34,7 +34,11 @@ class FileEvents:
     def __init__(self, known: protection.Protection) -> None:
         self._known = known
         self._told = ToldFiles(known.trial)
-        self._keeper = Keeper(known.trial, known.disk_bytes, self._told) if known.by == "inside" else None
+        self._keeper = None
+        if known.by == "inside":
+            from _vtune_hooks.keeping import Keeper
+
+            self._keeper = Keeper(known.trial, known.disk_bytes, self._told)
         # Ours, by the very words that we use for them: else we would be asked about what we do here, without end.
         self._own = (os.path.join(known.trial, KEPT), os.path.join(known.trial, "files-"))
         self.handlers: dict[str, Callable[..., None]] = {

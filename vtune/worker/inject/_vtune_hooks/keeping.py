@@ -1,10 +1,12 @@
 """The old state of the user's files, kept before their first change: a copy, or the note that nothing stood there.
 
-`<trial>/kept/` holds a folder for each path, named by a hash of it: `<hash>/<kind>` is the note, `<hash>/data` the copy
-of a file. `<hash>.meta/` stands for a file whose rights or times alone were changed so far, and
-`<device>-<inode>.inode/` for a file with several names, each of which has a `name` then. Each is made whole under
-another name and then renamed. Renaming onto a folder that is not empty fails, so of several processes the first one
-wins. Nobody changes a path before its folder is there, so the first one has read the old state.
+`<trial>/kept/` holds an entry for each path, named by a hash of it. Where nothing stood, it is a link to `nothing:` and
+the path. Else it is a folder: `<hash>/<kind>` is the note, `<hash>/data` the copy of a file. `<hash>.meta/` stands for a
+file whose rights or times alone were changed so far. A file with several names is kept in `<device>-<inode>.inode/`,
+and each of its names has a note of the kind `name`.
+
+A folder is made whole under another name and then renamed. Renaming onto a folder that is not empty fails, so of several
+processes the first one wins. Nobody changes a path before its entry is there, so the first one has read the old state.
 """
 
 from __future__ import annotations
@@ -15,32 +17,38 @@ import itertools
 import os
 import stat
 
-from _vtune_hooks import copies
+from _vtune_hooks import copies, protection
+from _vtune_hooks.protection import CONTENT, METADATA
 from _vtune_hooks.told_files import ToldFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-KEPT, ROOM = "kept", ".room"
+ROOM = ".room"
 NOTHING, FILE, LINK, FOLDER, SPECIAL, NAME, INODE = "nothing", "file", "link", "folder", "special", "name", "inode"
-METADATA, CONTENT = 1, 2
+NOTHING_THERE = "nothing:"
 # Paths remembered in memory; beyond, the trial's folder is asked again.
 MOST_REMEMBERED = 100_000
 # Somebody else is changing the file all the time.
 _ATTEMPTS = 10
 _RECORD = 8
+# The name is another one's folder, or link.
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 _open, _close, _lstat, _mkdir, _rename, _exists = os.open, os.close, os.lstat, os.mkdir, os.rename, os.path.lexists
 _scandir, _unlink, _rmdir, _write, _pread, _fstat = os.scandir, os.unlink, os.rmdir, os.write, os.pread, os.fstat
+_symlink = os.symlink
 _number = itertools.count()
 
 
 class Keeper:
     def __init__(self, trial: str, disk_bytes: int | None, told: ToldFiles) -> None:
-        self.folder = os.path.join(trial, KEPT)
+        self.folder = os.path.join(trial, protection.KEPT)
         self._disk_bytes = disk_bytes
         self._told = told
+        # The trial itself may lie in a folder that gets another name.
+        self._left_out = {trial}
         # Real path -> METADATA or CONTENT. A change of content is one of its folder, too, which the first is not.
         self._kept: dict[str, int] = {}
         # Folders that the trial made, and those that it found.
@@ -70,7 +78,7 @@ class Keeper:
         try:
             if path != top and self._is_made_by_the_trial(path, top):
                 return
-            if _has_kind(self._entry(path), NOTHING) or not stat.S_ISDIR(_lstat(path).st_mode):
+            if _is_nothing(self._entry(path)) or not stat.S_ISDIR(_lstat(path).st_mode):
                 return
             with _scandir(path) as entries:
                 below = [entry.path for entry in entries]
@@ -79,7 +87,8 @@ class Keeper:
         except OSError as error:
             raise self._refused(path, error) from None
         for entry in below:
-            self.keep_tree(entry, top)
+            if entry not in self._left_out:
+                self.keep_tree(entry, top)
 
     def _is_made_by_the_trial(self, folder: str, top: str) -> bool:
         """Then whatever is in it is new. A folder that is there was noted before it was made, if the trial made it."""
@@ -88,7 +97,7 @@ class Keeper:
         while True:
             if folder in self._found:
                 break
-            if folder in self._made or _has_kind(self._entry(folder), NOTHING):
+            if folder in self._made or _is_nothing(self._entry(folder)):
                 made = True
                 break
             seen.append(folder)
@@ -124,7 +133,7 @@ class Keeper:
         try:
             status = _lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            self._complete(entry, NOTHING, {"path": path})
+            self._note_nothing(path, entry)
             return
         kind = _kind(status.st_mode)
         if kind == FILE and level == METADATA and status.st_nlink == 1:
@@ -137,6 +146,17 @@ class Keeper:
             if kind == LINK:
                 note["target"] = os.readlink(path)
             self._complete(entry, kind, note)
+
+    def _note_nothing(self, path: str, entry: str) -> None:
+        try:
+            # In one call: a training may make a thousand files.
+            _symlink(NOTHING_THERE + path, entry)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            raise
+        except OSError:  # too long a path, or a file system without links
+            self._complete(entry, NOTHING, {"path": path})
 
     def _copy(self, path: str, entry: str) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -201,7 +221,7 @@ class Keeper:
         except BaseException as error:
             _remove(draft)
             self._reserve(-reserved)
-            if not isinstance(error, OSError) or error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            if not isinstance(error, OSError) or error.errno not in _TAKEN:
                 raise
 
     def _reserve(self, size: int) -> int:
@@ -256,8 +276,8 @@ def _kind(mode: int) -> str:
     return LINK if stat.S_ISLNK(mode) else SPECIAL
 
 
-def _has_kind(entry: str, kind: str) -> bool:
-    return _exists(os.path.join(entry, kind))
+def _is_nothing(entry: str) -> bool:
+    return os.path.islink(entry) or _exists(os.path.join(entry, NOTHING))
 
 
 def _note(path: str, status: os.stat_result, readable: str | int) -> dict[str, Any]:

@@ -8,7 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAME = "protection.json"
+NAME, KEPT = "protection.json", "kept"
+# How much of a file is about to change: its rights and times alone, or all.
+METADATA, CONTENT = 1, 2
 # A trial's own temporary folder, which its supervisor removes; any other TMPDIR is the user's.
 _TMPDIR_PREFIX = "vt-"
 _NO_FILES = ("/dev", "/proc", "/sys")
@@ -22,9 +24,10 @@ class Protection:
     def __init__(self, trial: str, *, by: str, folders: list[str], open_: list[str], disk_bytes: int | None) -> None:
         self.trial = os.path.realpath(trial)
         self.by = by
-        self.folders = folders
+        # An outer one first: its times change with what is made in it.
+        self.folders = sorted(folders, key=len)
         self.disk_bytes = disk_bytes
-        self._tops = [(folder, folder.rstrip("/") + "/") for folder in folders]
+        self._tops = [(folder, folder.rstrip("/") + "/") for folder in self.folders]
         tmpdir = os.environ.get("TMPDIR", "")
         own = [self.trial, tmpdir] if os.path.basename(tmpdir).startswith(_TMPDIR_PREFIX) else [self.trial]
         self._open = (*_NO_FILES, *(os.path.realpath(path) for path in (*own, *open_)))
