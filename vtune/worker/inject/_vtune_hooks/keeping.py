@@ -1,11 +1,11 @@
 """The old state of the user's files, kept before their first change: a copy, or the note that nothing stood there.
 
 `<trial>/kept/` holds an entry for each path, named by a hash of it. Where nothing stood, it is a link to `nothing:` and
-the path. Else it is a folder: `<hash>/<kind>` is the note, `<hash>/data` the copy of a file. `<hash>.meta/` stands for a
-file whose rights or times alone were changed so far. A file with several names is kept in `<device>-<inode>.inode/`,
+the path. Else it is a folder: `<hash>/<kind>` is the note, `<hash>/data` the copy of a file. `<hash>.meta/` stands for
+a file whose rights or times alone were changed so far. A file with several names is kept in `<device>-<inode>.inode/`,
 and each of its names has a note of the kind `name`.
 
-A folder is made whole under another name and then renamed. Renaming onto a folder that is not empty fails, so of several
+A folder is made whole under another name and then renamed. Renaming onto a folder that is not empty fails: of several
 processes the first one wins. Nobody changes a path before its entry is there, so the first one has read the old state.
 """
 
