@@ -29,8 +29,9 @@ rehearsal: $(READY)
 # others, another training changes nothing that these tell: refusals, endings, counts, memory of an emulated device.
 WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
 BESIDE := tests/packaging tests/unit $(WATCHED) $(addprefix tests/integration/,ends growth knobs launch phase pipelines \
-	search vram doctor/test_known_training.py execution/test_data_loaders.py execution/test_launch_guard.py \
-	execution/test_lost_supervisor.py execution/test_outliving.py execution/test_silent_supervisor.py telemetry/test_nvml.py \
+	search vram doctor/test_known_training.py execution/test_data_loaders.py execution/test_files_as_they_were.py execution/test_launch_guard.py \
+	execution/test_lost_supervisor.py execution/test_outliving.py execution/test_restore.py execution/test_silent_supervisor.py \
+	telemetry/test_nvml.py \
 	benchmarks/test_pipeline.py benchmarks/test_traps.py benchmarks/test_truth.py \
 	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py \
 	probe/test_scripts.py watch/test_watch.py)

@@ -152,7 +152,7 @@ class Supervisor:
                 os.write(1, f"started {self._leader}\n".encode())
             stragglers = self._see_to_the_end(started_s)
         seconds = time.monotonic() - started_s
-        self._whatever_happens(lambda: overlay.finish(self._folder))
+        self._whatever_happens(self._restore)
         removed = self._whatever_happens(lambda: self._segments.remove(self._folder))
         left = self._whatever_happens(self._segments.left)
         self._whatever_happens(self._remove_tmpdir)
@@ -194,6 +194,12 @@ class Supervisor:
         self.kill()
         # A sweep knows of it from the state alone, which may be what could not be written.
         self._remove_tmpdir()
+
+    def _restore(self) -> None:
+        from vtune.execution.restore import restore  # here: it would delay the start of every trial
+
+        overlay.finish(self._folder)
+        restore(self._folder)
 
     def _remove_tmpdir(self) -> None:
         if self._tmpdir is not None:

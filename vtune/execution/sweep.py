@@ -14,6 +14,7 @@ from vtune.execution import overlay, shm
 from vtune.execution.memory_group import remove_group
 from vtune.execution.ownership import forget, proof_of
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
+from vtune.execution.restore import restore
 from vtune.execution.state_files import remove_unfinished
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
@@ -63,6 +64,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
     if proof.get("supervisor_pid"):
         remove_unfinished(str(folder), proof["supervisor_pid"])
         overlay.finish(str(folder))
+        restore(str(folder))
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,

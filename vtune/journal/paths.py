@@ -29,6 +29,11 @@ class TrialPaths:
         return self.root / "written.json"
 
     @property
+    def not_restored(self) -> Path:
+        """The files that could not be put back, with the reasons."""
+        return self.root / "not-restored.json"
+
+    @property
     def stop(self) -> Path:
         return self.root / "stop"
 
@@ -81,6 +86,9 @@ class TrialPaths:
 
     def step_facts(self) -> list[Path]:
         return sorted(self.root.glob("steps-*.jsonl"))
+
+    def file_facts(self) -> list[Path]:
+        return sorted(self.root.glob("files-*.jsonl"))
 
     def counts(self) -> list[Path]:
         return sorted(self.root.glob("counts-*.bin"))

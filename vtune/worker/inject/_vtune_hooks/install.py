@@ -33,6 +33,7 @@ TARGETS = {
     "torch.accelerator.memory": "memory",
     "torchdata.stateful_dataloader.worker": "loader_worker",
     "torchdata.stateful_dataloader.stateful_dataloader": "stateful",
+    "safetensors": "other_writers",
 }
 
 
@@ -118,6 +119,11 @@ def _problem(text: str) -> None:
 def install(folder: str) -> None:
     sys.meta_path.insert(0, Finder())
     _say_that_python_started(folder)
+    # Asked first: full runs need none of it.
+    if os.path.exists(os.path.join(folder, "protection.json")):
+        from _vtune_hooks import file_events
+
+        file_events.begin(folder)
 
 
 def _say_that_python_started(folder: str) -> None:

@@ -9,7 +9,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import recorder
+from _vtune_hooks import other_writers, recorder
 from _vtune_hooks.frames import around
 from _vtune_hooks.identity import place_of_caller
 
@@ -32,6 +32,7 @@ recorder.in_each_child.append(_start_afresh)
 
 def placed(module: ModuleType) -> None:
     """After torch.serialization has run, and before `torch.save` is taken from it."""
+    other_writers.placed(module)
     original = vars(module).get("save")
     if not inspect.isfunction(original):
         recorder.problem("torch.serialization.save is not a function here: checkpoints are not seen")
