@@ -23,8 +23,9 @@ from vtune.domain.trial import TrialStatus
 from vtune.errors import MachineError, UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
 from vtune.execution.launch_running import running_launch
+from vtune.execution.protection import check_protection
 from vtune.execution.scout import known_loader
-from vtune.execution.sweep import left_unproven, sweep_stale
+from vtune.execution.sweep import left_unproven, sweep_if_stale, sweep_stale
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal
@@ -355,9 +356,13 @@ def _opened(
     with open_study(results, experiment.study, machine, wait=wait) as study:
         _check_no_full_run(study.paths)
         sweep_stale(study.paths.trials)
+        sweep_if_stale(study.paths.scout.root)
         unproven = left_unproven(study.paths.trials)
         if unproven:
             notify(UnprovenLeft(trials=tuple(folder.name for folder in unproven)))
+        instead = check_protection(experiment, study.paths)
+        if instead is not None:
+            notify(instead)
         write_experiment(experiment, study.paths.experiment)
         engine = LocalEngine(INJECT)
         yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)

@@ -23,7 +23,7 @@ from vtune.execution.read import read_trial
 from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
 from vtune.execution.trial import Watch
-from vtune.execution.written import disk_note, written_notes
+from vtune.execution.written import disk_note, list_elsewhere, trouble_notes, written_notes
 from vtune.files import MAKE_ROOM, refused
 from vtune.journal.ignored_flags import heeding, learnt_from
 from vtune.journal.paths import TrialPaths
@@ -171,7 +171,7 @@ def _run(
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
-    notes = (*notes, *written_notes(folder, cwd))
+    notes = (*trouble_notes(folder), *notes, *written_notes(folder, cwd), *list_elsewhere(folder))
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from vtune.domain.numbers import bytes_, rate, seconds
-from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft
+from vtune.domain.progress import KeptFromInside, TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft
 from vtune.reporting.inert import harmless
 
 ENDING = "ending the trial, what was measured is kept; Ctrl-C once more leaves at once"
@@ -25,7 +25,14 @@ def whole_fields(line: str, width: int) -> Text:
     return Text(line, no_wrap=True, overflow="ellipsis")
 
 
-def unproven_text(event: UnprovenLeft) -> str:
+def notice_text(event: UnprovenLeft | KeptFromInside) -> str:
+    """One line before the first trial."""
+    if isinstance(event, KeptFromInside):
+        return (
+            f"No overlay can be laid over {event.folders[0]} ({event.because}). vtune keeps your files from inside the"
+            " training instead: its Python code and torch.save. Other programs, and libraries that write in C or C++,"
+            " write for real."
+        )
     one = len(event.trials) == 1
     return (
         f"{'trial' if one else 'trials'} {', '.join(event.trials)} {'was' if one else 'were'} cut off, and nothing"
@@ -56,8 +63,8 @@ class Rows:
             # As text: markup is slow the first time, and a second Ctrl-C in the middle of it would pass for the first.
             self._console.print(Text(ENDING), soft_wrap=True)
 
-    def _tell_unproven(self, event: UnprovenLeft) -> None:
-        self._console.print(Text(unproven_text(event)), soft_wrap=True)
+    def _tell(self, event: UnprovenLeft | KeptFromInside) -> None:
+        self._console.print(Text(notice_text(event)), soft_wrap=True)
 
     def _begin(self) -> None:
         self._runs = True
@@ -90,8 +97,8 @@ class Progress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft():
-                self._tell_unproven(event)
+            case UnprovenLeft() | KeptFromInside():
+                self._tell(event)
             case TrialStarted():
                 self._start(event)
             case TrialProgress():

@@ -12,7 +12,15 @@ from vtune.cli.phase_plan import outlined
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, rate
 from vtune.domain.phases import AskedPhases, OptionOutcome, PhaseOutcome, PhaseRung, Walk
-from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft, WalkMoved
+from vtune.domain.progress import (
+    KeptFromInside,
+    TrialFinished,
+    TrialProgress,
+    TrialStarted,
+    TuningEvent,
+    UnprovenLeft,
+    WalkMoved,
+)
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialSpec
 from vtune.reporting.inert import harmless
@@ -47,8 +55,8 @@ class PhaseProgress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft():
-                self._tell_unproven(event)
+            case UnprovenLeft() | KeptFromInside():
+                self._tell(event)
             case WalkMoved():
                 self._move(event)
             case TrialStarted():

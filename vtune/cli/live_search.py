@@ -7,13 +7,21 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from vtune.analysis.comparable import has_rate, metric_of
-from vtune.cli.live import unproven_text
+from vtune.cli.live import notice_text
 from vtune.cli.live_phases import state_text
 from vtune.cli.live_rows import LiveRows
 from vtune.cli.search_plan import limits_text, space_lines
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, trials_text
-from vtune.domain.progress import HuntMoved, TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft
+from vtune.domain.progress import (
+    HuntMoved,
+    KeptFromInside,
+    TrialFinished,
+    TrialProgress,
+    TrialStarted,
+    TuningEvent,
+    UnprovenLeft,
+)
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt
 from vtune.domain.trial import TrialSpec
@@ -47,8 +55,8 @@ class SearchProgress(LiveRows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft():
-                self.say(unproven_text(event))
+            case UnprovenLeft() | KeptFromInside():
+                self.say(notice_text(event))
             case HuntMoved():
                 self._move(event)
             case TrialStarted():

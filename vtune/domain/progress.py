@@ -62,4 +62,13 @@ class UnprovenLeft:
     trials: tuple[str, ...]
 
 
-TuningEvent = UnprovenLeft | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFromInside:
+    """The machine allows no overlay: before the first trial, since some writes escape the second layer."""
+
+    folders: tuple[str, ...]
+    # Why the first of them cannot be covered.
+    because: str
+
+
+TuningEvent = UnprovenLeft | KeptFromInside | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved

@@ -14,8 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from vtune.config.reach import Reach, reach_of_hooks
 from vtune.config.written_folders import written_folders
 from vtune.domain.experiment import Experiment
+from vtune.domain.progress import KeptFromInside
+from vtune.errors import MachineError
 from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.telemetry.disk import existing
@@ -67,26 +70,49 @@ def protect_trial(experiment: Experiment, study: StudyPaths, folder: TrialPaths)
     return protection
 
 
+def check_protection(experiment: Experiment, study: StudyPaths) -> KeptFromInside | None:
+    """Before anything starts. Raises where the user's files can be kept in neither way."""
+    if experiment.writes.real:
+        return None
+    folders = _folders(experiment)
+    refused = overlays_here(folders, str(existing(study.root))).refused
+    if not refused:
+        return None
+    folder, because = next(iter(refused.items()))
+    if reach_of_hooks(experiment.workload.command) is Reach.REACHED:
+        return KeptFromInside(folders=folders, because=because)
+    raise MachineError(
+        f"a trial may overwrite files in {', '.join(folders)}: no overlay can be laid over {folder} ({because}), and"
+        f" vtune cannot keep files from inside {experiment.workload.command[0]}, which may not be Python",
+        hint="copy the files that must not change, and add --allow-writes; or name the Python command itself,"
+        " for example: vtune probe -- python train.py",
+    )
+
+
+def _folders(experiment: Experiment) -> tuple[str, ...]:
+    return tuple(map(str, written_folders(experiment.workload, experiment.writes.protect)))
+
+
 def protection_of(experiment: Experiment, study: StudyPaths, folder: TrialPaths) -> Protection:
     writes = experiment.writes
     disk_bytes = _disk_bytes(experiment, existing(study.root))
     if writes.real:
         return Protection(by="none", folders=(), disk_bytes=disk_bytes)
-    folders = tuple(map(str, written_folders(experiment.workload, writes.protect)))
+    folders = _folders(experiment)
     covered = overlays_here(folders, str(existing(study.root)))
     layers, bound = _nested(folders)
-    by: Literal["overlay", "inside"] = "inside" if covered is None or covered.refused else "overlay"
     open_ = _open_places(study, folder, folders)
-    as_user = covered is not None and covered.as_user
-    if by == "inside":
-        return Protection(by=by, folders=folders, open=open_, disk_bytes=disk_bytes)
+    if covered.refused:
+        return Protection(by="inside", folders=folders, open=open_, disk_bytes=disk_bytes)
     bound = tuple(path for path in bound if not _is_below(path, open_))
-    return Protection(by=by, folders=layers, bound=bound, open=open_, as_user=as_user, disk_bytes=disk_bytes)
+    return Protection(
+        by="overlay", folders=layers, bound=bound, open=open_, as_user=covered.as_user, disk_bytes=disk_bytes
+    )
 
 
 @cache
-def overlays_here(folders: tuple[str, ...], results: str) -> Covered | None:
-    """Tried once, by a process of its own: mounted, and written to. None where the kernel allows no mounts."""
+def overlays_here(folders: tuple[str, ...], results: str) -> Covered:
+    """Tried once, by a process of its own: mounted, and written to."""
     refused: dict[str, str] = {}
     for as_user in (False, True) if os.geteuid() == 0 else (True,):
         others = {path: why for path in folders if as_user and (why := _foreign(path)) is not None}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import Measurement
+from vtune.journal.file_facts import files_not_kept, files_not_restored, written_elsewhere
+from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
 # A look at a training's folder must not become a walk over a data set.
@@ -22,6 +26,12 @@ _KINDS = {
     "changed": "left as they were, though the training overwrote them (in its own copy)",
     "removed": "left in place, though the training removed them (in its own copy)",
     "new": "written by the training, into the trial's folder",
+}
+# These happened.
+_REAL = {
+    "changed": "changed for real, outside the protected folders (vtune.protect adds theirs)",
+    "removed": "removed for real, outside the protected folders (vtune.protect adds theirs)",
+    "new": "new outside the protected folders",
 }
 NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache"))
 
@@ -57,10 +67,7 @@ def files_below(folder: Path, but: Path, *more: Path, most: int = MOST_ENTRIES) 
 
 def written_notes(folder: TrialPaths, cwd: Path) -> list[str]:
     """One line a kind, from the list that the trial's end left: shortened here, whole in written.json."""
-    try:
-        written = json.loads(folder.written.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
+    written = _listed(folder)
     notes = []
     for kind, words in _KINDS.items():
         names = sorted(_near(str(name), cwd) for name in written.get(kind) or ())
@@ -86,6 +93,42 @@ def disk_note(measured: Measurement, planned: PlannedRun, folder: Path) -> list[
         f"checkpoints leave {bytes_(each)} an epoch{run}: the disk of {folder} has {bytes_(free)} free, and is full"
         f" after {max(0, int(free // each))} epochs"
     ]
+
+
+def list_elsewhere(folder: TrialPaths) -> list[str]:
+    """Adds the changes outside the protected folders to written.json, and says them: they are real."""
+    elsewhere = written_elsewhere(folder)
+    found = {kind: list(getattr(elsewhere, kind)) for kind in _REAL}
+    if not any(found.values()):
+        return []
+    with contextlib.suppress(OSError):
+        dump_json(folder.written, {**_listed(folder), "outside": {**found, "is_cut": elsewhere.is_cut}})
+    more = " (and more than vtune lists)" if elsewhere.is_cut else ""
+    return [f"{words}: {_some(found[kind])}{more}" for kind, words in _REAL.items() if found[kind]]
+
+
+def trouble_notes(folder: TrialPaths) -> list[str]:
+    """Files that could not be kept, so that the training was refused a write, or that could not be put back."""
+    notes = [
+        f"NOT PUT BACK: {path} ({reason}); its old state is in {folder.root / 'kept'}"
+        for path, reason in files_not_restored(folder).items()
+    ]
+    refused = files_not_kept(folder)
+    if refused:
+        first = refused[0]
+        notes.append(
+            f"the training was refused to write {first.path}, since vtune could not keep its old state"
+            f" ({first.reason}); --trial-disk gives it more room, --allow-writes lets it write for real"
+        )
+    return notes
+
+
+def _listed(folder: TrialPaths) -> dict[str, Any]:
+    try:
+        written = json.loads(folder.written.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return written if isinstance(written, dict) else {}
 
 
 def _near(name: str, cwd: Path) -> str:

@@ -166,8 +166,8 @@ def test_a_trial_that_fills_its_disk_space_is_ended_and_says_so(project: Path) -
     )
     with left_alone(project):
         said = vtune(
-            "probe", "--json", "--steps", "50000", "--trial-disk", "64MiB", "--results", project.parent / "results", "--",
-            sys.executable, "train.py", "1", cwd=project,
+            "probe", "--json", "--steps", "50000", "--trial-disk", "64MiB", "--results", project.parent / "results",
+            "--", sys.executable, "train.py", "1", cwd=project,
         )  # fmt: skip
     record = said.json["trial"]
     assert record["evidence"]["ended_by"] == "disk"
