@@ -166,6 +166,10 @@ def _begin(trial: str) -> None:
     known = protection.read(trial)
     if known is None or watching:
         return
+    if known.as_user:
+        from _vtune_hooks import folder_renames
+
+        folder_renames.begin()
     events = FileEvents(known)
     find = events.handlers.get
     answered: list[bool] = []

@@ -19,11 +19,22 @@ _NO_FILES = ("/dev", "/proc", "/sys")
 class Protection:
     """`folders` are the real paths of the protected folders."""
 
-    __slots__ = ("_open", "_open_below", "_tops", "by", "disk_bytes", "folders", "trial")
+    __slots__ = ("_open", "_open_below", "_tops", "as_user", "by", "disk_bytes", "folders", "trial")
 
-    def __init__(self, trial: str, *, by: str, folders: list[str], open_: list[str], disk_bytes: int | None) -> None:
+    def __init__(
+        self,
+        trial: str,
+        *,
+        by: str,
+        folders: list[str],
+        open_: list[str],
+        disk_bytes: int | None,
+        as_user: bool = False,
+    ) -> None:
         self.trial = os.path.realpath(trial)
         self.by = by
+        # The overlay is one that a user made, which renames no folder that existed before.
+        self.as_user = by == "overlay" and as_user
         # An outer one first: its times change with what is made in it.
         self.folders = sorted(folders, key=len)
         self.disk_bytes = disk_bytes
@@ -59,6 +70,7 @@ def read(trial: str) -> Protection | None:
         folders=list(known.get("folders") or ()),
         open_=list(known.get("open") or ()),
         disk_bytes=known.get("disk_bytes"),
+        as_user=bool(known.get("as_user")),
     )
 
 

@@ -39,23 +39,24 @@ for epoch in range(10**6):
 IS_ROOT = os.geteuid() == 0
 # Root without the right to mount is refused its own namespace, and vtune makes a user namespace as for anybody.
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-sys_admin")
-AS = {"root": (), "user": WITHOUT_RIGHTS if IS_ROOT else ()}
-
-
-def may_mount(prefix: tuple[str, ...]) -> bool:
-    unshare = ["unshare", "--mount", *(["--user"] if prefix or not IS_ROOT else []), "true"]
-    return subprocess.run([*prefix, *unshare], check=False, capture_output=True).returncode == 0
+# A namespace that allows no further one, as many containers.
+ALLOW_NOTHING = 'echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin "$@"'
+CONTAINER = ("unshare", "--user", "--map-root-user", "sh", "-c", ALLOW_NOTHING, "sh")
+AS = {"root": (), "user": WITHOUT_RIGHTS if IS_ROOT else (), "container": CONTAINER}
+KEPT_BY = {(): "overlay", WITHOUT_RIGHTS: "overlay", CONTAINER: "inside"}
 
 
 @pytest.fixture(params=AS)
 def prefix(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    prefix = AS[request.param]
     if request.param == "root" and not IS_ROOT:
         pytest.skip("needs root")
-    if request.param == "user" and IS_ROOT and shutil.which("setpriv") is None:
-        pytest.skip("needs setpriv of util-linux")
-    if not may_mount(AS[request.param]):
-        pytest.skip("this machine allows no mount namespaces")
-    return AS[request.param]
+    if prefix and (shutil.which("setpriv") is None or shutil.which("unshare") is None):
+        pytest.skip("needs setpriv and unshare of util-linux")
+    namespaces = [] if prefix == CONTAINER else ["unshare", "--mount", *(["--user"] if prefix or not IS_ROOT else [])]
+    if subprocess.run([*prefix, *namespaces, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no such namespaces")
+    return prefix
 
 
 @pytest.fixture
@@ -92,10 +93,41 @@ def test_a_probed_training_leaves_all_files_as_they_were(project: Path, prefix: 
         )  # fmt: skip
     # It removes its own script in time, and a full run of it would die of that.
     assert said.returncode in (0, 5), said.stderr
-    assert json.loads((trials(project)[0] / "protection.json").read_text())["by"] == "overlay"
+    assert json.loads((trials(project)[0] / "protection.json").read_text())["by"] == KEPT_BY[prefix]
     written = json.loads((trials(project)[0] / "written.json").read_text())
     assert written["changed"] and written["new"] and written["removed"]
-    assert not (trials(project)[0] / ".overlay").exists()
+    assert not (trials(project)[0] / ".overlay").exists() and not (trials(project)[0] / "kept").exists()
+
+
+def test_where_files_can_be_kept_in_no_way_nothing_starts_unless_the_user_allows_it(project: Path) -> None:
+    (project / "train.sh").write_text("echo started > started\n")
+    results = ["--results", str(project.parent / "results"), "--json", "--quiet"]
+    if subprocess.run([*CONTAINER, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no such namespaces")
+    for more, code in ((), 3), (("--allow-writes",), 5):
+        said = subprocess.run(
+            [*CONTAINER, sys.executable, "-m", "vtune", "probe", *results, *more, "--", "sh", "train.sh"],
+            cwd=project, env=quiet_env(), capture_output=True, text=True, timeout=110, check=False,
+        )  # fmt: skip
+        assert said.returncode == code, said.stderr
+        assert (project / "started").exists() == bool(more)
+        assert more or "--allow-writes" in json.loads(said.stdout)["hint"]
+
+
+def test_a_folder_that_existed_is_renamed_in_its_copy_alone(project: Path, prefix: tuple[str, ...]) -> None:
+    code = "import os, pathlib, torch\nos.rename('data', 'renamed')\npathlib.Path('old_run').replace('run')\n"
+    (project / "train.py").write_text(f"{code}assert os.path.exists('renamed/deep/a.txt') and os.path.exists('run')\n")
+    with left_alone(project):
+        subprocess.run(
+            command(project, "probe", seed=1, prefix=prefix),
+            cwd=project,
+            env=quiet_env(),
+            capture_output=True,
+            check=False,
+        )
+    assert json.loads((trials(project)[0] / "outcome.json").read_text())["exit_code"] == 0
+    written = json.loads((trials(project)[0] / "written.json").read_text())
+    assert f"{project}/data" in written["removed"] and f"{project}/renamed/" in written["new"]
 
 
 @pytest.mark.slow
@@ -132,7 +164,7 @@ def test_killed_at_any_moment_all_files_are_as_they_were(project: Path, prefix: 
             command(project, "probe", "--steps", "20", seed=seed, prefix=prefix),
             cwd=project, env=quiet_env(), capture_output=True, timeout=110, check=False,
         )  # fmt: skip
-    assert not (trials(project)[0] / ".overlay").exists()
+    assert not (trials(project)[0] / ".overlay").exists() and not (trials(project)[0] / "kept").exists()
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root may mount")
