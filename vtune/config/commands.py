@@ -105,7 +105,7 @@ def use_placeholder(command: Sequence[str], config: Path, cwd: Path) -> tuple[st
     return (command[0], *map(replaced, command[1:]))
 
 
-def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[str, str | None] | None:
+def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[str, str] | None:
     """(message, hint) when the program or the Python script that it runs cannot be started."""
     program = command[0]
     if program == PYTHON:
@@ -113,9 +113,9 @@ def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
     elif "/" in program:
         path = cwd / program
         if not path.exists():
-            return f"there is no program {shown(program)} in {cwd}", None
+            return f"there is no program {shown(program)} in {cwd}", "name it as seen from this folder, or by its whole path"
         if path.is_dir():
-            return f"{shown(program)} is a directory, not a program", None
+            return f"{shown(program)} is a directory, not a program", f"name the program in it, or write python -m {os.path.basename(program)}"
         if not os.access(path, os.X_OK):
             python = f"put python in front: python {program}" if path.suffix == ".py" else f"chmod +x {path}"
             return f"{shown(program)} is not executable", python
@@ -134,7 +134,7 @@ def search_path(env: Mapping[str, str]) -> str | None:
     return env.get("PATH", os.environ.get("PATH"))
 
 
-def _program_hint(program: str, cwd: Path) -> str | None:
+def _program_hint(program: str, cwd: Path) -> str:
     if (cwd / program).is_file():
         return f"put python in front: python {program}" if program.endswith(".py") else f"write ./{program}"
     if re.fullmatch(r"[A-Za-z_]\w*=.*", program):
@@ -142,7 +142,7 @@ def _program_hint(program: str, cwd: Path) -> str | None:
     if " " in program:
         return "write the words of the command apart, not as one quoted text"
     meant = nearest(program, LAUNCHERS)
-    return f"did you mean {meant}?" if meant else None
+    return f"did you mean {meant}?" if meant else "activate its environment, or name it by its whole path"
 
 
 def _what_runs(command: Sequence[str]) -> str:

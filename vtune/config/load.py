@@ -37,6 +37,9 @@ from vtune.knobs.ways import current_settings
 # 3 %, which no window can lessen: it leaves the window itself 2 %.
 PRECISE_STEPS = 300
 PRECISE_NARROW = 0.036
+# The training may know better than vtune what its own key means.
+_WRONG_VALUE = "correct it, or name with vtune.knobs.NAME.key the key of the training that stands for the knob"
+_CWD = "name the folder in which the training is started, as seen from the config's folder; the default is where you are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,7 @@ def _cwd(document: Document, section: VtuneSection, problems: list[Problem]) -> 
     if not cwd.is_dir():
         what = "is not a directory" if cwd.exists() else "does not exist"
         where = document.where([SECTION, "cwd"])
-        problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})"))
+        problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})", hint=_CWD))
     return cwd.resolve()
 
 
@@ -292,7 +295,7 @@ def _check_keys(
         check_own_ways(experiment, document, problems)
     if training is not None:
         problems += [
-            Problem(where=training.document.where(path), message=message)
+            Problem(where=training.document.where(path), message=message, hint=_WRONG_VALUE)
             for path, message in wrong_values(training.config, bound=_bound(document))
         ]
     if len(problems) == before:

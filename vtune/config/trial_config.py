@@ -153,7 +153,7 @@ def _toml(source: Path | None, changes: Mapping[tuple[str, ...], Plain], wanted:
         # A new key stands above the tables below its own, and TOML's keys have no order.
         return text if same_values(tomllib.loads(text), dict(wanted), in_order=False) else None
     except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{source} cannot be read: {error.strerror}", hint="let this account read it") from error
     except CannotEdit as error:
         raise UsageError(
             f"{source} cannot be changed: {error}", hint="set the value in the file itself, or keep it in YAML or JSON"

@@ -148,7 +148,7 @@ def config_edit(file: Path, keys: Changes) -> ConfigEdit:
     try:
         before = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="let this account read it") from error
     try:
         return ConfigEdit(file=file, before=before, after=edited(before, file.suffix, keys))
     except CannotEdit as error:

@@ -182,7 +182,7 @@ def _remembered(path: Path) -> Remembered:
     except UsageError as error:
         return Remembered(unread=error)
     except OSError as error:
-        return Remembered(unread=UsageError(f"{path} cannot be read: {error.strerror}"))
+        return Remembered(unread=UsageError(f"{path} cannot be read: {error.strerror}", hint="let this account read it"))
 
 
 def _limits(said: Sequence[Remembered]) -> Limits:
