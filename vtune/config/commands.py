@@ -113,9 +113,15 @@ def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
     elif "/" in program:
         path = cwd / program
         if not path.exists():
-            return f"there is no program {shown(program)} in {cwd}", "name it as seen from this folder, or by its whole path"
+            return (
+                f"there is no program {shown(program)} in {cwd}",
+                "name it as seen from this folder, or by its whole path",
+            )
         if path.is_dir():
-            return f"{shown(program)} is a directory, not a program", f"name the program in it, or write python -m {os.path.basename(program)}"
+            return (
+                f"{shown(program)} is a directory, not a program",
+                f"name the program in it, or write python -m {os.path.basename(program)}",
+            )
         if not os.access(path, os.X_OK):
             python = f"put python in front: python {program}" if path.suffix == ".py" else f"chmod +x {path}"
             return f"{shown(program)} is not executable", python

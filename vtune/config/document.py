@@ -49,18 +49,20 @@ class Document:
             mark = key_node.start_mark if wants_key else node.start_mark
         return f"{self.path}:{mark.line + 1}:{mark.column + 1}"
 
-
     def section(self, problems: list[Problem]) -> Any:
         """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date."""
         step = _steps(self.root).get(SECTION) if self.root is not None else None
         for node in _nodes(step[1]) if step is not None else ():
             for key in (pair[0] for pair in node.value) if isinstance(node, yaml.MappingNode) else ():
                 if key.tag not in _KEYS_OF_TEXT:
-                    mark, written = key.start_mark, key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+                    mark, written = (
+                        key.start_mark,
+                        key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping",
+                    )
                     problems.append(
                         Problem(
                             where=f"{self.path}:{mark.line + 1}:{mark.column + 1}",
-                            message=f'the key {written} is no text to YAML, but {key.tag.rpartition(":")[2]}',
+                            message=f"the key {written} is no text to YAML, but {key.tag.rpartition(':')[2]}",
                             hint=f'if it is meant as a name, put it in quotes: "{written}"',
                         )
                     )

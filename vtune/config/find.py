@@ -27,7 +27,9 @@ def find_config(name: str | Path, problems: list[Problem]) -> Path | None:
         if not path.is_dir():
             return path
     if existing:
-        problems.append(Problem(where=str(existing[0]), message="is a directory, not a config file", hint="name a file in it"))
+        problems.append(
+            Problem(where=str(existing[0]), message="is a directory, not a config file", hint="name a file in it")
+        )
         return None
     problems.append(missing_file(given, folders))
     return None

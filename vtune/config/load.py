@@ -39,7 +39,9 @@ PRECISE_STEPS = 300
 PRECISE_NARROW = 0.036
 # The training may know better than vtune what its own key means.
 _WRONG_VALUE = "correct it, or name with vtune.knobs.NAME.key the key of the training that stands for the knob"
-_CWD = "name the folder in which the training is started, as seen from the config's folder; the default is where you are"
+_CWD = (
+    "name the folder in which the training is started, as seen from the config's folder; the default is where you are"
+)
 
 
 @dataclass(frozen=True, slots=True)

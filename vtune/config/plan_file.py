@@ -138,7 +138,11 @@ class _Reading:
         name = self._text((*at, "name"), entry.get("name")) or knob or f"phase {number}"
         accumulate = self._switch((*at, "accumulate_instead"), entry.get("accumulate_instead"))
         if accumulate and "batch_size" not in (model_knob, *turned) and len(self._problems) == before:
-            self._say((*at, "accumulate_instead"), "accumulate_instead is for phases that turn batch_size", hint="leave it out")
+            self._say(
+                (*at, "accumulate_instead"),
+                "accumulate_instead is for phases that turn batch_size",
+                hint="leave it out",
+            )
         return Phase(
             number=number,
             name=name,
@@ -169,7 +173,11 @@ class _Reading:
             if knob is None:
                 return [], [], None
             if extend is not None and not isinstance(extend, list):
-                self._say(further, f"extend must be a list like [8, 12], got {shown(extend)}", hint="leave extend out to end with the rungs")
+                self._say(
+                    further,
+                    f"extend must be a list like [8, 12], got {shown(extend)}",
+                    hint="leave extend out to end with the rungs",
+                )
                 extend = None
             if values == []:
                 self._say(where, f"turn names no value of {knob.name}", hint=_EXAMPLE)
@@ -195,7 +203,9 @@ class _Reading:
 
     def _rungs(self, at: Keys, entries: object) -> list[Rung]:
         if not isinstance(entries, list) or not entries or not all(isinstance(one, Mapping) and one for one in entries):
-            self._say(at, f"{at[-1]} must be a list like [{{workers: 4}}, {{workers: 6}}], got {shown(entries)}", hint=_RUNGS)
+            self._say(
+                at, f"{at[-1]} must be a list like [{{workers: 4}}, {{workers: 6}}], got {shown(entries)}", hint=_RUNGS
+            )
             return []
         return [self._rung((*at, position), one) for position, one in enumerate(entries)]
 
@@ -234,7 +244,9 @@ class _Reading:
         if entries is None:
             return []
         if not isinstance(entries, Mapping):
-            self._say(("options",), f"options must be lines like `A: {{workers: 4}}`, got {shown(entries)}", hint=_OPTIONS)
+            self._say(
+                ("options",), f"options must be lines like `A: {{workers: 4}}`, got {shown(entries)}", hint=_OPTIONS
+            )
             return []
         options = []
         for name, entry in entries.items():
@@ -283,7 +295,9 @@ class _Reading:
             self._say(at, f"steps {error}", hint=getattr(error, "hint", None) or _STEPS)
             return None
         if len(counts) not in (1, 2) or counts[0] > counts[-1]:
-            self._say(at, f"steps must be like 100, or [100, 200] for at least and at most, got {shown(entry)}", hint=_STEPS)
+            self._say(
+                at, f"steps must be like 100, or [100, 200] for at least and at most, got {shown(entry)}", hint=_STEPS
+            )
             return None
         return counts[0], counts[-1]
 

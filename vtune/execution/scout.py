@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.trial import Watch
+from vtune.foreign.read import read_json
 from vtune.journal.code import changed_code
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
@@ -41,7 +41,7 @@ class ScoutFailed:
 def known_loader(experiment: Experiment, study: StudyPaths) -> TrainLoader | None:
     """As far as the command, the scripts it names and the config are still those that were asked."""
     try:
-        answer: Mapping[str, Any] = json.loads(study.scout_result.read_text(encoding="utf-8"))
+        answer: Mapping[str, Any] = read_json(study.scout_result)
         if answer["question"] != fingerprint_of(experiment):
             return None
         return TrainLoader(key=answer["train_loader"], where=answer["where"], settings=dict(answer["settings"]))
@@ -55,7 +55,7 @@ def loader_of(record: TrialRecord, study: StudyPaths) -> TrainLoader | None:
     if changed_code(record, {}):
         return None
     try:
-        told = json.loads(study.trial(record.trial).spec.read_text(encoding="utf-8"))
+        told = read_json(study.trial(record.trial).spec)
         [key] = {str(effect["loader"]) for effect in told["effects"] if effect["kind"] == TURNED}
     except (OSError, ValueError, KeyError, TypeError):
         return None

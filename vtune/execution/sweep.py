@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from vtune.execution.process_tree import Process, boot_id, kill_all, process_of,
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
+from vtune.foreign.read import read_json
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -138,7 +138,7 @@ def _seconds(paths: TrialPaths) -> float:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        item = json.loads(path.read_text(encoding="utf-8"))
+        item = read_json(path)
     except (OSError, ValueError):
         return {}
     return item if isinstance(item, dict) else {}

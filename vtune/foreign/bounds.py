@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Configs are written by people, three to eight levels deep. Python's own limit is near 1000 calls, a few for each level.
+# Configs are written by people, three to eight levels deep. Python itself gives up near 1000 calls, a few for a level.
 DEEPEST = 64
 # Beyond it an integer is no float any more, and Python refuses to print one of more than 4300 digits.
 MOST_BITS = 1023

@@ -69,8 +69,8 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def name_problem(name: str | os.PathLike[str]) -> str | None:
-    """Why no file can have this name, in words that fit behind the name. The system calls raise a ValueError for the one
-    and an OSError for the other, and Path.exists() lets half of them through."""
+    """Why no file can have this name, in words that fit behind it. System calls raise ValueError for a NUL and OSError
+    for what is too long, and Path.exists() lets the second through."""
     text = os.fspath(name)
     if "\0" in text:
         return "holds a NUL character"

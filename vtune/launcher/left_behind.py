@@ -12,7 +12,7 @@ from vtune.domain.experiment import Workload
 from vtune.execution.launch_prepare import last_launches
 from vtune.execution.launch_running import left_unguarded
 from vtune.journal.counts import read_counts
-from vtune.journal.launch_files import read_json
+from vtune.journal.launch_files import read_object
 from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
 from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_outcome
@@ -76,7 +76,7 @@ def left_behind(study: StudyPaths, output: Sequence[str], workload: Workload | N
 
 def _left_by(study: StudyPaths, number: int, output: Sequence[str]) -> Left | None:
     launch = study.launch(number)
-    spec = read_json(launch.launch)
+    spec = read_object(launch.launch)
     then = spec.get("output") or ()
     if then and output and not _overlap(then, output):
         return None
@@ -84,7 +84,7 @@ def _left_by(study: StudyPaths, number: int, output: Sequence[str]) -> Left | No
     if places is None:
         return None
     unguarded = next((left for left in left_unguarded(study) if left.number == number), None)
-    state = read_json(launch.state)
+    state = read_object(launch.state)
     done = [_progress(launch.attempt(one)).steps for one in launch.attempt_numbers()]
     before = (spec.get("length") or {}).get("most_before", 0)
     return Left(
