@@ -19,7 +19,16 @@ READERS = (
     ["launch", "--dry-run"], ["launch", "--dry-run", "--trial", "3"], ["launch", "--dry-run", "--force"],
 )  # fmt: skip
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "probe": ("--set", "--steps", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit", "--allow", "--price"),
+    "probe": (
+        "--set",
+        "--steps",
+        "--trial-time",
+        "--startup-time",
+        "--vram-limit",
+        "--ram-limit",
+        "--allow",
+        "--price",
+    ),
     "phase": ("--plan", "--up-to", "--set", "--steps", "--ram-limit", "--price", "--allow", "--trial-time"),
     "search": ("--trials", "--sampler", "--budget", "--set", "--steps", "--vram-limit"),
     "launch": ("--trial", "--set", "--grace", "--vram-limit", "--ram-limit"),
@@ -50,7 +59,20 @@ def config_values(random: Random, folder: Path) -> Words:
         "command", "config", "cwd", "study", "env", "limits", "window", "run", "machine", "launch", "resume", "price",
         "allow", "knobs", "settings", "on", "yes", "comand", hostile.value(random)[:40],
     )  # fmt: skip
-    inner = ("ram", "vram", "steps", "max_steps", "trial_time", "epochs", "cores", "grace", "workers", "PATH", "lr", "on")
+    inner = (
+        "ram",
+        "vram",
+        "steps",
+        "max_steps",
+        "trial_time",
+        "epochs",
+        "cores",
+        "grace",
+        "workers",
+        "PATH",
+        "lr",
+        "on",
+    )
     lines = EXPERIMENT.split("\n")
     for _ in range(random.randint(1, 3)):
         value = hostile.value(random)

@@ -10,8 +10,8 @@ from random import Random
 
 # As YAML text: most of them are also values of JSON or TOML, or a mistake there.
 VALUES = (
-    "", "null", "true", "yes", "on", "off", "~", "0", "-1", "1", "3.5", "-0.0", "1e308", "1e999", ".inf", "-.inf", ".nan",
-    "nan", "0x10", "0o17", "0b11", "1_000", "1:30", "2026-01-01", "2026-13-45", "=", "<<", "[]", "{}", "[[]]", "[{}]",
+    "", "null", "true", "yes", "on", "off", "0", "-1", "1", "3.5", "-0.0", "1e308", "1e999", ".inf", "-.inf", ".nan", "nan",
+    "0x10", "0o17", "0b11", "1_000", "1:30", "2026-01-01", "2026-13-45", "=", "<<", "[]", "{}", "[[]]", "[{}]",
     "[null]", "{a: {b: {c: 1}}}", "[1, [2, [3]]]", '""', '" "', '"\\0"', '"\\ud800"', '"\\ud83d\\ude00"', '"\\u2028"',
     "é", "🎉", '"a\\nb"', "'it''s'", "../../x", "/", "/dev/zero", "/dev/full", "/proc/self/mem", "~nobody/x", "{config}",
     "{python}", "{pyhton}", "$(x)", "${x}", "a && b", "python", "python train.py", "python train.py {config}",
@@ -21,13 +21,16 @@ VALUES = (
     "{mine: {flag: --mine, values: [1, 2]}}", "{on: {key: a}}", "{yes: 1}", "{1: 2}", "{null: 1}", "{2026-01-01: 1}",
     "&a [*a]", "*nowhere", "!!python/object:os.system x", "!include x", "!!binary x", "!!int x", "!!float 1:1:1",
     "|\n  text\n", "? a\n: b", "a: b: c", "[1, 2", "{a: 1", "\t", "@", "`", "9" * 400, "9" * 5000, "-" + "9" * 5000,
-    "0x" + "f" * 3000, "1:" * 2000 + "1", "a" * 256, "a" * 5000, "a/" * 3000, "a." * 3000 + "a", "[" * 3000, "{a: " * 3000,
+    "0x" + "f" * 3000,
+    "1:" * 2000 + "1", "a" * 256, "a" * 5000, "a/" * 3000, "a." * 3000 + "a",
+    "[" * 3000, "{a: " * 3000,
     "- " * 2000, "a b " * 2000,
 )  # fmt: skip
 
 # 611 bytes that merge into 10**9 keys, and what else grows out of a few lines.
 BOMBS = (
-    "a0: &a0 {x: 1, y: 2}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)),
+    "a0: &a0 {x: 1, y: 2}\n"
+    + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)),
     "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
     "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 300)),
     "a: " + "1:" * 20_000 + "1\n",
@@ -51,7 +54,13 @@ TOML_BOMBS = (
     "a = 0x" + "f" * 5000,
     "".join(f"[[a]]\nb = {n}\n" for n in range(3000)),
 )
-JSON_BOMBS = ("[" * 100_000, '{"a":' * 100_000, '{"a": ' + "9" * 5000 + "}", '{"a": "\\ud800"}', '{"a": NaN, "a": 1e999}')
+JSON_BOMBS = (
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    '{"a": ' + "9" * 5000 + "}",
+    '{"a": "\\ud800"}',
+    '{"a": NaN, "a": 1e999}',
+)
 ENCODINGS = ("utf-16", "utf-32", "latin-1", "utf-8-sig", "utf-7")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
+
+from vtune.journal.files import to_json
+from vtune.telemetry.machine import this_machine
 
 EXPERIMENT = """\
 vtune:
@@ -52,8 +56,13 @@ phases:
 options:
   A: {workers: 4, prefetch_factor: 4}
 """
-MACHINE = {"host": "elsewhere", "cpu_model": None, "cores": 4.0, "declared_cores": None, "gpus": []}
 STUDY = "demo"
+
+
+@functools.cache
+def _machine() -> str:
+    """This one: a study of another machine is refused before anything else of it is read."""
+    return json.dumps(to_json(this_machine()))
 
 
 def record(trial: int, rate: float, workers: int) -> dict[str, object]:
@@ -63,7 +72,8 @@ def record(trial: int, rate: float, workers: int) -> dict[str, object]:
         "status": "completed", "detail": None, "seconds": 34.1, "samples_per_s": rate,
         "samples_per_s_ci95": [rate * 0.97, rate * 1.03], "steps_measured": 60, "steady": True,
         "step_time_s": {"p10": 0.15, "p50": 0.16, "p90": 0.19, "p99": 0.31, "mean": 0.165}, "data_wait_fraction": 0.8,
-        "compute_samples_per_s": 71.0, "loader_samples_per_s": 12.4, "first_batch_s": 3.1, "samples_per_s_whole_run": rate,
+        "compute_samples_per_s": 71.0, "loader_samples_per_s": 12.4, "first_batch_s": 3.1,
+        "samples_per_s_whole_run": rate,
         "gpus": [], "ram_peak_bytes": 3 * 2**30, "shm_peak_bytes": 2**20, "workers_rss_bytes": [7 * 2**28],
         "cache": "warm", "projected": {"epoch_s": 325.0, "run_s": 10400.0, "cost": 10.6}, "bottleneck": "data",
         "verdict": "data-bound", "why": ["because"], "next": ["try --set workers=4"], "headroom": 5.8,
@@ -92,13 +102,13 @@ def build(folder: Path) -> None:
         (trial / "config.yaml").write_text("training: {workers: 1, batch_size: 2}\n")
         (trial / "steps-7.jsonl").write_text('{"fact": "hello", "t": 1.0, "torch": "2.9", "executable": "python"}\n')
     (study / "journal.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    (study / "machine.json").write_text(json.dumps(MACHINE))
+    (study / "machine.json").write_text(_machine())
     (study / "experiment.yaml").write_text(EXPERIMENT.replace("train.py", str(folder / "train.py")))
     (study / "choice.json").write_text(json.dumps({"schema": 1, "best": 2}))
     (study / "scout.json").write_text(json.dumps({"question": "", "train_loader": "abc", "where": "", "settings": {}}))
     (study / "ignored-flags.json").write_text(json.dumps({"question": "", "flags": ["--workers"]}))
     (folder / "results" / ".last-study").write_text(f"{STUDY}\n")
-    told = {"study": STUDY, "trials": records, "best": records[1], "machine": MACHINE}
+    told = {"study": STUDY, "trials": records, "best": records[1], "machine": json.loads(_machine())}
     (folder / "result.json").write_text(json.dumps(told))
 
 

@@ -89,7 +89,7 @@ def _last_study(results: Path, named: str | None, verb: str) -> StudyPaths:
             raise ConfigErrors(problems)
     name = named or last_study(results)
     study = StudyPaths(results / (name or ""))
-    if name and study.experiment.is_file():
+    if name and os.path.isfile(study.experiment):
         return study
     what = f"there is no study {name} in {results}" if name else f"no training was named, and {results} holds no study"
     raise UsageError(what, hint=f"vtune {verb} --config FILE, or vtune {verb} -- python train.py")

@@ -112,12 +112,12 @@ def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
         pass
     elif "/" in program:
         path = cwd / program
-        if not path.exists():
+        if not os.path.exists(path):
             return (
                 f"there is no program {shown(program)} in {cwd}",
                 "name it as seen from this folder, or by its whole path",
             )
-        if path.is_dir():
+        if os.path.isdir(path):
             return (
                 f"{shown(program)} is a directory, not a program",
                 f"name the program in it, or write python -m {os.path.basename(program)}",
@@ -128,7 +128,7 @@ def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -
     elif shutil.which(program, path=search_path(env)) is None and program not in ("python", "python3"):
         return f"there is no program {shown(program)} on the PATH", _program_hint(program, cwd)
     script, _ = script_of(command)
-    if script is not None and CONFIG not in script and not (cwd / script).exists():
+    if script is not None and CONFIG not in script and not os.path.exists(cwd / script):
         meant = nearest(script, [entry.name for entry in cwd.glob("*.py")])
         return f"there is no script {shown(script)} in {cwd}", (
             f"did you mean {meant}?" if meant else "name it as seen from this folder: the command is started there"
@@ -141,7 +141,7 @@ def search_path(env: Mapping[str, str]) -> str | None:
 
 
 def _program_hint(program: str, cwd: Path) -> str:
-    if (cwd / program).is_file():
+    if os.path.isfile(cwd / program):
         return f"put python in front: python {program}" if program.endswith(".py") else f"write ./{program}"
     if re.fullmatch(r"[A-Za-z_]\w*=.*", program):
         return "variables go into vtune.env, or in front of vtune itself"

@@ -50,9 +50,14 @@ class Document:
         return f"{self.path}:{mark.line + 1}:{mark.column + 1}"
 
     def section(self, problems: list[Problem]) -> Any:
-        """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date."""
+        """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date. No text
+        in it may hold a NUL: no path, command or variable can."""
         step = _steps(self.root).get(SECTION) if self.root is not None else None
         for node in _nodes(step[1]) if step is not None else ():
+            if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
+                mark = node.start_mark
+                where = f"{self.path}:{mark.line + 1}:{mark.column + 1}"
+                problems.append(Problem(where=where, message="a text with a NUL character", hint="take it out"))
             for key in (pair[0] for pair in node.value) if isinstance(node, yaml.MappingNode) else ():
                 if key.tag not in _KEYS_OF_TEXT:
                     mark, written = (

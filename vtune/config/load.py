@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -70,7 +71,7 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None, l
     # What a wrong key leaves open is not held against the others.
     if training is not None and failed.isdisjoint(("command", "cwd")):
         command = _with_config(document, command, training, cwd, problems)
-    if cwd.is_dir() and failed.isdisjoint(("command", "cwd", "env")):
+    if os.path.isdir(cwd) and failed.isdisjoint(("command", "cwd", "env")):
         wrong = program_problem(command, cwd, section.env or {})
         if wrong is not None:
             where = document.where([SECTION, "command"])
@@ -196,9 +197,9 @@ def _cwd(document: Document, section: VtuneSection, problems: list[Problem]) -> 
     """Where the user stands when nothing is said: a training's own paths mean what they mean without vtune."""
     if section.cwd is None:
         return Path.cwd()
-    cwd = document.path.absolute().parent / Path(section.cwd).expanduser()
-    if not cwd.is_dir():
-        what = "is not a directory" if cwd.exists() else "does not exist"
+    cwd = document.path.absolute().parent / os.path.expanduser(section.cwd)
+    if not os.path.isdir(cwd):
+        what = "is not a directory" if os.path.exists(cwd) else "does not exist"
         where = document.where([SECTION, "cwd"])
         problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})", hint=_CWD))
     return cwd.resolve()
@@ -220,8 +221,8 @@ def _training(document: Document, section: VtuneSection, problems: list[Problem]
                 hint=f"move it to {section.config}, or under `vtune:` if it was meant for vtune",
             )
         )
-    path = document.path.parent / Path(section.config).expanduser()
-    if not path.exists():
+    path = document.path.parent / os.path.expanduser(section.config)
+    if not os.path.exists(path):
         missing = missing_file(path)
         problems.append(
             Problem(

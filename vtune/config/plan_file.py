@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,8 +58,8 @@ def load_plan(name_or_path: str, bindings: Sequence[KnobBinding] = ()) -> Plan:
     which knobs of the user's own are known."""
     if name_or_path in BUNDLED_NAMES:
         return _read(BUNDLED / f"{name_or_path}.yaml")
-    path = Path(name_or_path).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(name_or_path))
+    if os.path.isfile(path):
         return _read(path, bindings)
     if path.name.endswith(ENDINGS):
         bundled = f"vtune's own: {', '.join(BUNDLED_NAMES)}"

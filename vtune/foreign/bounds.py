@@ -11,8 +11,8 @@ DEEPEST = 64
 # Beyond it an integer is no float any more, and Python refuses to print one of more than 4300 digits.
 MOST_BITS = 1023
 MOST_DIGITS = 308
-# A NUL is in no path, flag or variable; a lone surrogate cannot be written to any file or terminal.
-_UNUSABLE = re.compile("[\0\ud800-\udfff]")
+# A lone surrogate cannot be written to any file or terminal.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 IN_REASON = "vtune reads what people and programs write for a training; make the file smaller or flatter"
 
@@ -64,12 +64,11 @@ def check_integer(value: int, line: int | None = None, column: int | None = None
 
 
 def check_text(value: str, line: int | None = None, column: int | None = None) -> None:
-    found = _UNUSABLE.search(value)
+    found = _SURROGATE.search(value)
     if found is not None:
-        named = "a NUL character" if found[0] == "\0" else f"half a character, {found[0]!a}"
         raise BadText(
-            f"a text with {named}",
-            hint="take it out: it can be in no name, path or command",
+            f"a text with half a character, {found[0]!a}",
+            hint="write the whole character as it is: half of one can be written nowhere",
             line=line,
             column=column,
         )

@@ -8,8 +8,8 @@ from typing import Any
 
 from vtune.foreign.bounds import MOST_DIGITS, BadText, check_values, too_deep
 
-# A text without any of these needs no second look: lone surrogates, NULs, integers too long.
-_SUSPECT = re.compile(rf"\\u(?:[dD][89a-fA-F]|0000)|[0-9]{{{MOST_DIGITS + 1}}}|\0")
+# A text without any of these needs no second look: lone surrogates, integers too long.
+_SUSPECT = re.compile(rf"\\u[dD][89a-fA-F]|[0-9]{{{MOST_DIGITS + 1}}}")
 # So many brackets can nest too deeply; a record of a journal has some hundred, side by side.
 _MANY_BRACKETS = 200
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Any
 
 from vtune.foreign.bounds import BadText
@@ -12,9 +11,6 @@ from vtune.foreign.json_text import parse_json
 
 # Small files of a study: a spec, an outcome, a choice. The largest seen has some 100 KiB.
 MOST_BYTES = 16 * 1024 * 1024
-# Of the longest names that Linux takes (NAME_MAX, PATH_MAX).
-LONGEST_NAME_BYTES = 255
-LONGEST_PATH_BYTES = 4095
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -66,22 +62,3 @@ def decoded(raw: bytes) -> str:
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     return parse_json(read_text(path))
-
-
-def name_problem(name: str | os.PathLike[str]) -> str | None:
-    """Why no file can have this name, in words that fit behind it. System calls raise ValueError for a NUL and OSError
-    for what is too long, and Path.exists() lets the second through."""
-    text = os.fspath(name)
-    if "\0" in text:
-        return "holds a NUL character"
-    try:
-        raw = os.fsencode(text)
-    except UnicodeEncodeError:
-        return "holds half a character"
-    if len(raw) > LONGEST_PATH_BYTES or any(len(part) > LONGEST_NAME_BYTES for part in raw.split(b"/")):
-        return f"is longer than a file's name can be ({LONGEST_NAME_BYTES} bytes, a path {LONGEST_PATH_BYTES})"
-    return None
-
-
-def exists(path: Path) -> bool:
-    return name_problem(path) is None and os.path.exists(path)

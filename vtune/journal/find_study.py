@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from vtune.domain.experiment import is_study_name
@@ -25,7 +26,7 @@ def find_study(results: Path, named: str | None) -> StudyPaths:
     if named is not None:
         what = f"there is no study {named} in {results}"
     elif not names:
-        what = f"{results} holds no study" if results.is_dir() else f"there is no folder {results}"
+        what = f"{results} holds no study" if os.path.isdir(results) else f"there is no folder {results}"
     else:
         what = f"no study was named, and {results} does not tell which one was used last"
     raise UsageError(what, hint=_hint(named, names))
@@ -41,7 +42,7 @@ def study_names(results: Path) -> list[str]:
 
 def _is_study(paths: StudyPaths) -> bool:
     try:
-        return paths.journal.is_file() or paths.experiment.is_file()
+        return os.path.isfile(paths.journal) or os.path.isfile(paths.experiment)
     except OSError:  # a folder that we may not look into
         return False
 

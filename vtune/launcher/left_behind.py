@@ -111,7 +111,7 @@ def has_saved(launch: LaunchPaths, output: Sequence[str]) -> bool:
 def _checkpoints(launch: LaunchPaths, output: Sequence[Path]) -> tuple[Path, ...] | None:
     """The folders that they are in; None where there are none, or none is left; empty where nobody knows."""
     attempts = [launch.attempt(number) for number in launch.attempt_numbers()]
-    if not launch.launch.exists() or not any(map(_has_run, attempts)):
+    if not os.path.exists(launch.launch) or not any(map(_has_run, attempts)):
         return None
     if not _has_counted_saves(launch):
         return _with_checkpoints(output, launch) or None

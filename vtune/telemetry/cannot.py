@@ -39,7 +39,7 @@ class Blocking(Cannot):
 
 def without_a_trial(proc: Path, results: Path, python: TrainingPython) -> list[Cannot]:
     found: list[Cannot] = []
-    if not (proc / "self" / "stat").exists():
+    if not os.path.exists(proc / "self" / "stat"):
         instead = f"mount it: mount -t proc proc {proc}"
         found.append(Blocking(what="trials cannot run", because=f"{proc} is not mounted", instead=instead))
     if python.torch is None:
@@ -58,7 +58,7 @@ def without_a_trial(proc: Path, results: Path, python: TrainingPython) -> list[C
 
 def _file_in_the_way(results: Path) -> Path | None:
     path = results.absolute()
-    return next((one for one in (path, *path.parents) if one.exists() and not one.is_dir()), None)
+    return next((one for one in (path, *path.parents) if os.path.exists(one) and not os.path.isdir(one)), None)
 
 
 def of_limits(facts: Kernel, shm: SharedMemory | None) -> list[Cannot]:
