@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -122,7 +121,7 @@ def flags(random: Random, folder: Path) -> Words:
     if command in ("probe", "phase", "search", "knobs"):
         words += ["--config", "exp.yaml"]
     for _ in range(random.randint(1, 3)):
-        known = (*OPTIONS[command], "--study", "--config", "--results", "--stpes", "--json", "--quiet", typed(random))
+        known = (*OPTIONS[command], "--study", "--config", "--results", "--stpes", "--quiet", typed(random))
         option, word = random.choice(known), typed(random)
         words += random.choice(([option, word], [f"{option}={word}"], [option]))
     if command == "compare":
@@ -229,6 +228,5 @@ def call(kind: str, seed: int, folder: Path) -> Words:
     random = Random(f"{kind} {seed}")
     words = KINDS[kind](random, folder)
     if random.random() < 0.5:
-        at = words.index("--") if "--" in words else len(words)
-        words.insert(at, "--json")
-    return [os.fsdecode(word.encode("utf-8", "surrogateescape")) if word.isascii() else word for word in words]
+        words.insert(1, "--json")
+    return words

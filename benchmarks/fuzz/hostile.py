@@ -10,11 +10,11 @@ from random import Random
 
 # As YAML text: most of them are also values of JSON or TOML, or a mistake there.
 VALUES = (
-    "", "null", "true", "yes", "on", "off", "0", "-1", "1", "3.5", "-0.0", "1e308", "1e999", ".inf", "-.inf", ".nan", "nan",
-    "0x10", "0o17", "0b11", "1_000", "1:30", "2026-01-01", "2026-13-45", "=", "<<", "[]", "{}", "[[]]", "[{}]",
+    "", "null", "true", "yes", "on", "off", "0", "-1", "1", "3.5", "-0.0", "1e308", "1e999", ".inf", "-.inf", ".nan",
+    "nan", "0x10", "0o17", "0b11", "1_000", "1:30", "2026-01-01", "2026-13-45", "=", "<<", "[]", "{}", "[[]]", "[{}]",
     "[null]", "{a: {b: {c: 1}}}", "[1, [2, [3]]]", '""', '" "', '"\\0"', '"\\ud800"', '"\\ud83d\\ude00"', '"\\u2028"',
-    "é", "🎉", '"a\\nb"', "'it''s'", "../../x", "/", "/dev/zero", "/dev/full", "/proc/self/mem", "~nobody/x", "{config}",
-    "{python}", "{pyhton}", "$(x)", "${x}", "a && b", "python", "python train.py", "python train.py {config}",
+    "é", "🎉", '"a\\nb"', "'it''s'", "../../x", "/", "/dev/zero", "/dev/full", "/proc/self/mem", "~nobody/x",
+    "{config}", "{python}", "{pyhton}", "$(x)", "${x}", "a && b", "python", "python train.py", "python train.py {config}",
     "-c", "--", "-", "%", "0%", "50%", "100%", "101%", "1GiB", "-1GiB", "0B", "1ib", "3m", "0s", "900h", "3.67/h",
     "EUR 0/h", "same", "close", "x2", "x0", "x9999", "workers=4", "workers=", "=4", "workers=-1", "bogus=1",
     "batch_size=999999999999", "{workers: 4}", "{workers: [1, 2]}", "{workers: {key: a.b, values: [1, x]}}",

@@ -49,21 +49,29 @@ class Document:
             mark = key_node.start_mark if wants_key else node.start_mark
         return f"{self.path}:{mark.line + 1}:{mark.column + 1}"
 
-    def section(self, problems: list[Problem]) -> Any:
-        """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date. No text
-        in it may hold a NUL: no path, command or variable can."""
+    def nul_problems(self) -> list[Problem]:
+        """Texts of `vtune:` with a NUL, which no path, command or variable can hold."""
+        return [
+            Problem(
+                where=f"{self.path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}",
+                message="a text with a NUL character",
+                hint="take it out: it can be in no path, command or variable",
+            )
+            for node in self._section_nodes()
+            if isinstance(node, yaml.ScalarNode) and "\0" in node.value
+        ]
+
+    def _section_nodes(self) -> Iterator[yaml.Node]:
         step = _steps(self.root).get(SECTION) if self.root is not None else None
-        for node in _nodes(step[1]) if step is not None else ():
-            if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
-                mark = node.start_mark
-                where = f"{self.path}:{mark.line + 1}:{mark.column + 1}"
-                problems.append(Problem(where=where, message="a text with a NUL character", hint="take it out"))
+        return _nodes(step[1]) if step is not None else iter(())
+
+    def section(self, problems: list[Problem]) -> Any:
+        """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date."""
+        for node in self._section_nodes():
             for key in (pair[0] for pair in node.value) if isinstance(node, yaml.MappingNode) else ():
                 if key.tag not in _KEYS_OF_TEXT:
-                    mark, written = (
-                        key.start_mark,
-                        key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping",
-                    )
+                    mark = key.start_mark
+                    written = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
                     problems.append(
                         Problem(
                             where=f"{self.path}:{mark.line + 1}:{mark.column + 1}",

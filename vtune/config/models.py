@@ -156,6 +156,9 @@ class ReadSection:
 
 def read_section(document: Document, problems: list[Problem]) -> ReadSection | None:
     """What is right in the section, so that the rest of the file can be checked too; what is wrong is in `problems`."""
+    if nuls := document.nul_problems():
+        problems += nuls
+        return None
     raw = document.section(problems)
     if not isinstance(raw, Mapping):
         what = "is empty" if raw is None else f"must be a mapping, got {shown(raw)}"

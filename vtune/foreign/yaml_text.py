@@ -13,10 +13,13 @@ from vtune.foreign.bounds import DEEPEST, IN_REASON, MOST_DIGITS, BadText, check
 # PyYAML reads some 200 KB of dense text a second.
 MOST_BYTES = 2 * 1024 * 1024
 # Of the text as it stands, and once more with each alias and merge in its place: 600 bytes of nested merges are 10**9.
-MOST_NODES = 100_000
+MOST_NODES = 50_000
 _NUMBERS = frozenset(("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"))
 # `1:1:1…` is a number to base 60, whose reading takes the square of its length.
 _LONGEST_NUMBER = 400
+# The C library takes its own stack for each level, without a bound; indentation alone nests to the root of its bytes.
+_OPENERS = ("[", "{", "- ", "? ")
+_MOST_OPENERS = 5000
 
 
 class BoundedLoader(yaml.SafeLoader):
@@ -70,10 +73,8 @@ def load_yaml(text: str) -> Any:
 def load_yaml_quickly(text: str) -> Any:
     """The same by the C library where PyYAML has it, ten times as fast: for thousands of copies."""
     quick = getattr(yaml, "CSafeLoader", None)
-    if quick is None:
+    if quick is None or len(text) > MOST_BYTES or sum(map(text.count, _OPENERS)) > _MOST_OPENERS:
         return load_yaml(text)
-    if len(text) > MOST_BYTES:
-        raise BadText(f"is larger than {MOST_BYTES // 1024**2} MiB", hint=IN_REASON)
     loader = quick(text)
     try:
         root = loader.get_single_node()

@@ -19,7 +19,7 @@ from vtune.knobs.written import read_as
 KeyPath = tuple[str, ...]
 
 # So many names are looked through for the one that was meant: each of thousands of knobs may be misspelt.
-MOST_NAMES = 1000
+MOST_NAMES = 300
 # Words by which trainings ask for a choice of their own; not a mistake.
 CHOOSES_ITSELF = frozenset(("", "auto", "max", "default", "none", "null"))
 
