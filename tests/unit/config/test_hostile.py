@@ -1,4 +1,4 @@
-"""Experiment files that nobody writes by hand, and that come all the same: refused where they are wrong, and quickly."""
+"""Experiment files that nobody writes by hand: refused where they are wrong, and quickly."""
 
 from __future__ import annotations
 
