@@ -7,15 +7,16 @@ import sys
 
 def main() -> None:
     try:
-        from vtune.cli.closed_pipe import ignore_closed_pipes
+        from vtune.cli.closed_pipe import guard_streams
+
+        guard_streams()
         from vtune.cli.main import run
     except KeyboardInterrupt:  # while its modules are read
         told = "interrupted: nothing was started"
         if "--json" in sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]:
-            print(f'{{"error": "{told}", "hint": null, "exit_code": 130}}')
+            print(f'{{"error": "{told}", "hint": "start it again", "exit_code": 130}}')
         print(told, file=sys.stderr)
         sys.exit(130)
-    ignore_closed_pipes()
     sys.exit(run(sys.argv[1:]))
 
 

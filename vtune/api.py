@@ -52,7 +52,7 @@ from vtune.strategies.known import last_trial
 from vtune.strategies.left_out import left_out
 from vtune.strategies.phases import Phases
 from vtune.strategies.race import Race
-from vtune.telemetry.cannot import Cannot
+from vtune.telemetry.cannot import Blocking
 from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
 from vtune.telemetry.survey import Survey
@@ -308,7 +308,7 @@ class DoctorResult:
     # This kind of GPU, with this driver and this torch, has passed the self-test on this account.
     validated: bool
     # Why no trial can run here at all.
-    blocked: Cannot | None
+    blocked: Blocking | None
 
 
 def doctor(*, results: Path = Path("results"), python: str | None = None) -> DoctorResult:
@@ -326,7 +326,7 @@ def doctor(*, results: Path = Path("results"), python: str | None = None) -> Doc
         validated=found.python.torch is not None
         and (bool(found.gpus.devices) or found.gpus.why_none == NO_DRIVER)
         and validated.is_validated(found.gpus.names, found.gpus.driver, torch=found.python.torch),
-        blocked=next((one for one in found.cannot if one.blocks), None),
+        blocked=next((one for one in found.cannot if isinstance(one, Blocking)), None),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class VtuneError(Exception):
-    """Shown as `error: message`, a blank line, `hint: …`; never as a traceback."""
+    """Shown as `error: message`, a blank line, `hint: …`; never as a traceback. There is no error without a hint."""
 
     exit_code = 2
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -25,7 +25,7 @@ class StorageError(VtuneError):
 
     exit_code = 3
 
-    def __init__(self, message: str, *, hint: str | None = None, record: object = None) -> None:
+    def __init__(self, message: str, *, hint: str, record: object = None) -> None:
         super().__init__(message, hint=hint)
         self.record = record
 

@@ -51,6 +51,12 @@ BY_OTHERS = {
 }
 
 
+FOLDER_REMOVED = (
+    "the folder of the trial was removed while it ran, and with it all that was seen of the training: does it clear a"
+    " folder that --results lies in?"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What was seen of the training before it ended."""
@@ -109,6 +115,8 @@ def status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialS
 
 
 def _status_of(outcome: TrialOutcome, window: Window, seen: Seen) -> tuple[TrialStatus, str | None]:
+    if outcome.folder_removed and outcome.ended_by != "interrupt":
+        return TrialStatus.NOT_OBSERVED, FOLDER_REMOVED
     match outcome.ended_by:
         case "interrupt":
             return TrialStatus.INTERRUPTED, f"ended by hand after {seen.measured} measured steps"

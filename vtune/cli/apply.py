@@ -66,15 +66,16 @@ def apply(
         _nothing_to_apply(report.study, number, any_best=report.choice.best is not None, as_json=json)
         return
     written = _write(found.config) if write and found.config is not None else None
-    if json:
+    refused = _refused(found.config, written)
+    if json and refused is None:
         exits.print_json(_as_json(found, written))
-    else:
+    elif not json:
         for line in _told(found, write=write):
             print(line)
+    if refused is not None:
+        raise typer.Exit(exits.report_error(*refused, exits.USAGE, as_json=json))
     for line in _done(found.config, written, write=write):
         say(line)
-    if write and found.config is not None and found.config.after is None:
-        raise typer.Exit(exits.USAGE)
 
 
 def _nothing_to_apply(study: str, number: int | None, *, any_best: bool, as_json: bool) -> None:
@@ -149,6 +150,15 @@ def _as_it_is(line: str) -> str:
     return "\t".join(harmless(part, limit=len(line)) for part in body.split("\t")) + end
 
 
+def _refused(edit: ConfigEdit | None, written: dict[str, Any] | None) -> tuple[str, str] | None:
+    """(message, hint) where the config was to be written and could not be changed in place."""
+    if edit is None or written is None or edit.refused is None:
+        return None
+    beside = written["written"]
+    hint = f"the changed config is in {beside}" if beside else "set these values in the file by hand"
+    return f"{edit.file} was not changed: {edit.refused}", hint
+
+
 def _done(edit: ConfigEdit | None, written: dict[str, Any] | None, *, write: bool) -> Iterator[str]:
     if edit is None:
         if write:
@@ -158,10 +168,7 @@ def _done(edit: ConfigEdit | None, written: dict[str, Any] | None, *, write: boo
         if edit.diff:
             yield "nothing is changed yet: vtune apply --write does it, and keeps a backup"
         return
-    if edit.refused is not None:
-        there = f"; the changed config is in {written['written']}" if written["written"] else ""
-        yield f"error: {edit.file} was not changed: {edit.refused}{there}"
-    elif written["written"] is not None:
+    if written["written"] is not None:
         yield f"written: {written['written']} · as it was: {written['backup']}"
 
 

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vtune.config.command_line import CommandLine
+from vtune.config.command_line import CommandLine, read_command_line
 from vtune.config.find import find_config
 from vtune.config.load import experiment_from_command, load_experiment
+from vtune.config.problems import ConfigErrors, Problem
 from vtune.config.program import resolve_program
 from vtune.domain.experiment import Experiment
 from vtune.errors import UsageError
-from vtune.journal.paths import StudyPaths, last_study_file
+from vtune.journal.find_study import last_study
+from vtune.journal.paths import StudyPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +82,14 @@ def _check_command(command: Sequence[str], verb: str) -> None:
 
 
 def _last_study(results: Path, named: str | None, verb: str) -> StudyPaths:
-    try:
-        name = named or last_study_file(results).read_text(encoding="utf-8").strip()
-    except OSError:
-        name = ""
-    study = StudyPaths(results / name)
-    if name and study.experiment.is_file():
+    if named is not None:
+        problems: list[Problem] = []
+        read_command_line(CommandLine(study=named), problems)
+        if problems:
+            raise ConfigErrors(problems)
+    name = named or last_study(results)
+    study = StudyPaths(results / (name or ""))
+    if name and os.path.isfile(study.experiment):
         return study
     what = f"there is no study {name} in {results}" if name else f"no training was named, and {results} holds no study"
     raise UsageError(what, hint=f"vtune {verb} --config FILE, or vtune {verb} -- python train.py")

@@ -1,14 +1,21 @@
-"""Output that nobody reads any more (`vtune report | head -1`): the rest of it goes nowhere, the command to its end."""
+"""Output that cannot be written, and what that does to a command.
+
+Nobody reads stdout any more (`vtune report | head -1`): the rest of it goes nowhere, the command to its end. Stdout is
+full or closed: the result is lost, which is an error. Stderr only accompanies: nothing that happens to it counts.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import select
 import sys
 from typing import TextIO
 
+STDOUT = "standard output"
 
-class Unread(io.FileIO):
+
+class Result(io.FileIO):
     """Below Python's buffers: what is in them is written at the very end, where nobody could catch anything."""
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
@@ -16,11 +23,26 @@ class Unread(io.FileIO):
             return super().write(data) or 0
         except BrokenPipeError:
             return memoryview(data).nbytes
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, STDOUT) from error
 
 
-def ignore_closed_pipes() -> None:
+class Accompanying(io.FileIO):
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def guard_streams() -> None:
     """Click and rich would each end the program with 1, which is a verdict here: B is slower."""
-    sys.stdout, sys.stderr = _guarded(sys.stdout), _guarded(sys.stderr)
+    # The next file that vtune opens would get the number of a closed one, and what is printed. Opened for reading,
+    # each write to it fails, as to a closed one.
+    while (opened := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        pass
+    os.close(opened)
+    sys.stdout, sys.stderr = _guarded(sys.stdout, 1, Result), _guarded(sys.stderr, 2, Accompanying)
 
 
 def nobody_reads(stream: TextIO) -> bool:
@@ -33,13 +55,16 @@ def nobody_reads(stream: TextIO) -> bool:
     return any(found & select.POLLERR for _, found in poll.poll(0))
 
 
-def _guarded(stream: object) -> io.TextIOWrapper:
+def _guarded(stream: object, number: int, kind: type[io.FileIO]) -> io.TextIOWrapper:
     """`stream` is None where the program was started without one, and something else where it is caught."""
+    if stream is None:
+        raw = kind(number, "w", closefd=False)
+        return io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
     if not isinstance(stream, io.TextIOWrapper):
         return stream  # type: ignore[return-value]
-    raw = Unread(stream.fileno(), "w", closefd=False)
+    raw = kind(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
-        raw if isinstance(stream.buffer, io.FileIO) else io.BufferedWriter(raw),  # type: ignore[type-var]
+        raw if isinstance(stream.buffer, io.FileIO) else io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,

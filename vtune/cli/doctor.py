@@ -53,7 +53,7 @@ def doctor(
                 print_list(doctor_panel(found.survey, validated=found.validated))
             if found.blocked is not None:
                 message, hint = found.blocked.because, found.blocked.instead
-                raise typer.Exit(exits.report_error(message, hint, exits.MACHINE, as_json=json, **told))
+                raise typer.Exit(exits.report_error(message, hint, exits.MACHINE, as_json=json))
             if not selftest:
                 if json:
                     exits.print_json(told)
@@ -88,5 +88,5 @@ def doctor(
             stderr.print(f"not validated: {result.why_not_validated}", markup=False, soft_wrap=True)
     if result.colour == "incomplete":
         message, hint = f"self-test incomplete: {result.why_not_validated}", "each cell says what stood in its way"
-        raise typer.Exit(exits.report_error(message, hint, exits.MACHINE, as_json=json, **(told if json else {})))
+        raise typer.Exit(exits.report_error(message, f"{hint}: {result.bundle}", exits.MACHINE, as_json=json))
     raise typer.Exit(exits.DONE if result.colour == "green" else exits.SAID_NO)

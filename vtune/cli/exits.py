@@ -18,7 +18,6 @@ from vtune.reporting.inert import harmless
 
 DONE, SAID_NO, USAGE, MACHINE, NOT_FEASIBLE, TRAINING_FAILED, DEFECT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 70, 130
 
-STDOUT = "standard output"
 MAKE_ROOM_FOR_OUTPUT = "make room where the output goes: nothing else is lost"
 
 OVER_A_LIMIT = (TrialStatus.OUT_OF_VRAM, TrialStatus.OUT_OF_RAM, TrialStatus.OUT_OF_SHM, TrialStatus.REFUSED)
@@ -33,19 +32,14 @@ def exit_code_of(status: TrialStatus, *, over: bool = False) -> int:
     return NOT_FEASIBLE if status in OVER_A_LIMIT else TRAINING_FAILED
 
 
-def report_error(message: str, hint: str | None, exit_code: int, *, as_json: bool, **more: Any) -> int:
+def report_error(message: str, hint: str, exit_code: int, *, as_json: bool) -> int:
     if as_json:
         try:
-            print_json({"error": message, "hint": hint, "exit_code": exit_code, **more})
-            sys.stdout.flush()
+            print_json({"error": message, "hint": hint, "exit_code": exit_code})
             return exit_code
         except OSError:
-            as_json = False
             give_up_stdout()
-    if not as_json:
-        print(f"error: {_inert(message)}", file=sys.stderr)
-        if hint:
-            print(f"\nhint: {_inert(hint)}", file=sys.stderr)
+    print(f"error: {_inert(message)}\n\nhint: {_inert(hint)}", file=sys.stderr)
     return exit_code
 
 
@@ -60,21 +54,28 @@ def give_up_stdout() -> None:
 
 
 def report_unsaved(error: StorageError, *, as_json: bool) -> int:
-    """The measurement is shown all the same: it took minutes, and the disk did not take it."""
+    """The measurement is shown all the same: it took minutes, and the disk did not take it. With --json on stderr, as
+    stdout holds the error alone."""
     record = record_to_json(error.record) if isinstance(error.record, TrialRecord) else None
-    if record is not None and not as_json:
-        print_json({"trial": record})
-    return report_error(error.message, error.hint, error.exit_code, as_json=as_json, trial=record)
+    if record is not None:
+        print(as_text({"trial": record}), file=sys.stderr if as_json else sys.stdout)
+    return report_error(error.message, error.hint, error.exit_code, as_json=as_json)
 
 
 def report_defect(error: BaseException, *, as_json: bool) -> int:
     """A traceback is for whoever mends vtune: it goes to a file, its address to the user."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="vtune-defect-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        traceback.print_exception(error, file=file)
     message = f"a defect of vtune: {type(error).__name__}: {error}"
-    return report_error(message, f"please report it with the traceback in {file.name}", DEFECT, as_json=as_json)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="vtune-defect-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+        hint = f"please report it with the traceback in {file.name}"
+    except OSError as full:
+        place = traceback.extract_tb(error.__traceback__)[-1:]
+        where = f"{place[0].filename}:{place[0].lineno}" if place else "an unknown line"
+        hint = f"please report it with its place, {where}; its traceback could not be kept: {full.strerror}"
+    return report_error(message, hint, DEFECT, as_json=as_json)
 
 
 def say_interrupted(what_is_kept: str, command: str) -> None:
@@ -82,10 +83,8 @@ def say_interrupted(what_is_kept: str, command: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    try:
-        plain = masked_json(value, secrets_in(os.environ))
-        print(json.dumps(plain, indent=1, allow_nan=False), flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, STDOUT) from error
+    print(as_text(value), flush=True)
+
+
+def as_text(value: Any) -> str:
+    return json.dumps(masked_json(value, secrets_in(os.environ)), indent=1, allow_nan=False)

@@ -73,19 +73,17 @@ def launch(
     check = api.check_launch(planned, force=force)
     if dry_run:
         changed = config_lines(planned)
-        if json:
-            exits.print_json(plan_to_json(planned.spec, planned.notes, changed, check.refusal))
-        else:
+        # With --json a refusal stands alone on stdout, as everywhere.
+        if json and check.refusal is None:
+            exits.print_json(plan_to_json(planned.spec, planned.notes, changed))
+        elif not json:
             print("\n".join(dry_lines(planned.spec, planned.notes, changed)))
         for note in (*notes, *check.notes):
             stderr.print(note, markup=False, soft_wrap=True)
-        if check.refusal is None:
-            return
-        if json:
-            raise typer.Exit(check.refusal.exit_code)
-        raise check.refusal
     if check.refusal is not None:
         raise check.refusal
+    if dry_run:
+        return
     for note in (*notes, *check.notes, *plan_lines(planned.spec, planned.notes)):
         stderr.print(note, markup=False, soft_wrap=True)
     if detach:

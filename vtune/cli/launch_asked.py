@@ -33,14 +33,15 @@ def asked_launch(
 ) -> tuple[PlannedLaunch, tuple[str, ...]]:
     problems: list[Problem] = []
 
-    def read(option: str, text: str | None, parse: Callable[[object], T]) -> T | None:
+    def read(option: str, text: str | None, parse: Callable[[object], T], example: str) -> T | None:
         try:
             return None if text is None else parse(text)
         except ValueError as error:
-            problems.append(Problem(message=f"{option} {error}", hint=getattr(error, "hint", None)))
+            hint = getattr(error, "hint", None) or f"for example {option} {example}"
+            problems.append(Problem(message=f"{option} {error}", hint=hint))
             return None
 
-    number, grace_s = read("--trial", trial, parse_count), read("--grace", grace, parse_duration)
+    number, grace_s = read("--trial", trial, parse_count, "2"), read("--grace", grace, parse_duration, "2m")
     extra = read_command_line(typed, problems).settings
     if best and trial is not None:
         problems.append(Problem(message=f"both --best and --trial {trial} were given", hint="give one of them"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ def launch_detached(planned: PlannedLaunch, *, as_json: bool, quiet: bool) -> in
     log = launch.root.with_name(f".{launch.root.name}.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     told = detached(log, lambda tell: _guard(planned, tell))
-    if log.exists() and launch.root.exists():
+    if os.path.exists(log) and os.path.exists(launch.root):
         log.replace(launch.log)
     if "error" in told:
         return exits.report_error(told["error"], told["hint"], told["exit_code"], as_json=as_json)
@@ -40,7 +41,7 @@ def launch_detached(planned: PlannedLaunch, *, as_json: bool, quiet: bool) -> in
     if "pid" not in told:
         return exits.report_error(
             "the guard of the launch ended before it began",
-            f"its words are in {launch.log if launch.log.exists() else log}",
+            f"its words are in {launch.log if os.path.exists(launch.log) else log}",
             exits.DEFECT,
             as_json=as_json,
         )

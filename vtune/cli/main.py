@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from vtune.cli.apply import apply
+from vtune.cli.closed_pipe import STDOUT
 from vtune.cli.compare import compare
 from vtune.cli.doctor import doctor
 from vtune.cli.knobs import knobs
@@ -87,7 +88,7 @@ def interrupted(*, as_json: bool) -> int:
     """Before anything was begun, and so nothing is known but that."""
     told = "interrupted: nothing was started"
     if as_json:
-        print(json.dumps({"error": told, "hint": None, "exit_code": 130}))
+        print(json.dumps({"error": told, "hint": "start it again", "exit_code": 130}))
     print(told, file=sys.stderr)
     return 130
 
@@ -95,7 +96,7 @@ def interrupted(*, as_json: bool) -> int:
 def run(arguments: Sequence[str]) -> int:
     """Every path out of vtune ends here."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    as_json = "--json" in own
+    as_json = any(word.partition("=")[0] == "--json" for word in own)
     try:
         from vtune.cli import exits
 
@@ -119,13 +120,14 @@ def run(arguments: Sequence[str]) -> int:
             exits.give_up_stdout()
             return exits.DONE
         except OSError as error:
+            if error.filename == STDOUT:
+                exits.give_up_stdout()
+                message = f"cannot write to {STDOUT}: {error.strerror}"
+                return exits.report_error(message, exits.MAKE_ROOM_FOR_OUTPUT, exits.MACHINE, as_json=False)
             if error.errno not in DISK_REFUSES:
                 return exits.report_defect(error, as_json=as_json)
-            where, hint = error.filename or "the disk", MAKE_ROOM
-            if where == exits.STDOUT:
-                exits.give_up_stdout()
-                as_json, hint = False, exits.MAKE_ROOM_FOR_OUTPUT
-            return exits.report_error(f"cannot write to {where}: {error.strerror}", hint, 3, as_json=as_json)
+            message = f"cannot write to {error.filename or 'the disk'}: {error.strerror}"
+            return exits.report_error(message, MAKE_ROOM, exits.MACHINE, as_json=as_json)
         except Exception as error:
             return exits.report_defect(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
@@ -149,8 +151,9 @@ def _report_usage(error: Exception, arguments: Sequence[str], *, as_json: bool) 
 
     message = str(getattr(error, "format_message", lambda: str(error))()).rstrip(".")
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(message, file=sys.stderr)
-        return exits.USAGE
+        print(f"{message}\n", file=sys.stderr)
+        hint = "for example: vtune probe -- python train.py"
+        return exits.report_error("no command was named", hint, exits.USAGE, as_json=as_json)
     # A wrong option's neighbours by its letters, of which only one is meant.
     option, known_options = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     meant = nearest(option, known_options) if option and known_options else None

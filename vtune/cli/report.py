@@ -105,16 +105,9 @@ def _put(text: str) -> None:
     """The document as it is: its line ends and its encoding are its own, whatever the terminal's are."""
     import sys
 
-    from vtune.cli.exits import STDOUT
-
     _plain_stdout()
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, STDOUT) from error
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _plain_stdout() -> None:

@@ -56,8 +56,8 @@ def plan_as_text(planned: PlannedSearch, experiment: Experiment) -> str:
 
 def check_results(results: Path) -> None:
     """A plan whose results nobody could write is none; as far as that is seen without writing."""
-    there = next(one for one in (results.absolute(), *results.absolute().parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    there = next(one for one in (results.absolute(), *results.absolute().parents) if os.path.exists(one))
+    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
         raise UsageError(f"cannot write to {results}", hint="name another folder with --results")
 
 

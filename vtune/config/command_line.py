@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -90,17 +90,25 @@ def read_command_line(typed: CommandLine, problems: list[Problem], bindings: Seq
     )
 
 
-def _example(option: str, text: str) -> str | None:
+# Of one amount of each kind, as its option or key takes it.
+EXAMPLES: Mapping[str, str] = {
+    "--steps": "50",
+    "--trial-time": "3m",
+    "--startup-time": "10m",
+    "--allow": "close",
+    "--price": "3.67/h",
+}
+
+
+def _example(option: str, text: str) -> str:
     match option:
         case "--ram-limit" | "--vram-limit" | "--trial-disk":
-            typed = f"{text}MiB or {text}GiB" if text.isdecimal() and int(text) else "76GiB"
+            typed = f"{text}MiB or {text}GiB" if text.isdecimal() and len(text) < 10 and int(text) else "76GiB"
             return f"for example {option} {typed}"
-        case "--allow":
-            return "for example --allow close"
         case "--study":
             return f"for example --study {re.sub(r'[^A-Za-z0-9._-]+', '-', text).strip('-.')[:64] or 'first'}"
         case _:
-            return None
+            return f"for example {option} {EXAMPLES[option]}"
 
 
 def _settings(sets: tuple[str, ...], problems: list[Problem], bindings: Sequence[KnobBinding]) -> dict[str, Scalar]:
@@ -112,6 +120,6 @@ def _settings(sets: tuple[str, ...], problems: list[Problem], bindings: Sequence
             problems.append(Problem(message=f"--set {text}: {error.message}", hint=error.hint))
             continue
         if name in settings:
-            problems.append(Problem(message=f"--set {text}: {name} is set twice"))
+            problems.append(Problem(message=f"--set {text}: {name} is set twice", hint="give one of them"))
         settings[name] = value
     return settings

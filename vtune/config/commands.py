@@ -105,24 +105,30 @@ def use_placeholder(command: Sequence[str], config: Path, cwd: Path) -> tuple[st
     return (command[0], *map(replaced, command[1:]))
 
 
-def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[str, str | None] | None:
+def program_problem(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[str, str] | None:
     """(message, hint) when the program or the Python script that it runs cannot be started."""
     program = command[0]
     if program == PYTHON:
         pass
     elif "/" in program:
         path = cwd / program
-        if not path.exists():
-            return f"there is no program {shown(program)} in {cwd}", None
-        if path.is_dir():
-            return f"{shown(program)} is a directory, not a program", None
+        if not os.path.exists(path):
+            return (
+                f"there is no program {shown(program)} in {cwd}",
+                "name it as seen from this folder, or by its whole path",
+            )
+        if os.path.isdir(path):
+            return (
+                f"{shown(program)} is a directory, not a program",
+                f"name the program in it, or write python -m {os.path.basename(program)}",
+            )
         if not os.access(path, os.X_OK):
             python = f"put python in front: python {program}" if path.suffix == ".py" else f"chmod +x {path}"
             return f"{shown(program)} is not executable", python
     elif shutil.which(program, path=search_path(env)) is None and program not in ("python", "python3"):
         return f"there is no program {shown(program)} on the PATH", _program_hint(program, cwd)
     script, _ = script_of(command)
-    if script is not None and CONFIG not in script and not (cwd / script).exists():
+    if script is not None and CONFIG not in script and not os.path.exists(cwd / script):
         meant = nearest(script, [entry.name for entry in cwd.glob("*.py")])
         return f"there is no script {shown(script)} in {cwd}", (
             f"did you mean {meant}?" if meant else "name it as seen from this folder: the command is started there"
@@ -134,15 +140,15 @@ def search_path(env: Mapping[str, str]) -> str | None:
     return env.get("PATH", os.environ.get("PATH"))
 
 
-def _program_hint(program: str, cwd: Path) -> str | None:
-    if (cwd / program).is_file():
+def _program_hint(program: str, cwd: Path) -> str:
+    if os.path.isfile(cwd / program):
         return f"put python in front: python {program}" if program.endswith(".py") else f"write ./{program}"
     if re.fullmatch(r"[A-Za-z_]\w*=.*", program):
         return "variables go into vtune.env, or in front of vtune itself"
     if " " in program:
         return "write the words of the command apart, not as one quoted text"
     meant = nearest(program, LAUNCHERS)
-    return f"did you mean {meant}?" if meant else None
+    return f"did you mean {meant}?" if meant else "activate its environment, or name it by its whole path"
 
 
 def _what_runs(command: Sequence[str]) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,16 @@ import yaml
 
 from vtune.config.problems import Problem
 from vtune.config.trial_config import SECTION
+from vtune.foreign.bounds import BadText
+from vtune.foreign.json_text import parse_json
+from vtune.foreign.read import read_text
+from vtune.foreign.toml_text import parse_toml
+from vtune.foreign.yaml_text import BoundedLoader, children
 
-# Configs are written by people; a volume or a checkpoint named by mistake must not be read into memory.
-LARGEST_BYTES = 16 * 1024 * 1024
 _MERGE = "tag:yaml.org,2002:merge"
+Step = tuple[yaml.Node, yaml.Node]
+# As which YAML reads a key that stands there without quotes. Others are named as unknown keys.
+_KEYS_OF_TEXT = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "merge"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,8 @@ class Document:
     data: Mapping[Any, Any]
     # None for JSON and TOML, whose parsers keep no positions.
     root: yaml.Node | None
+    # By the node's id: three thousand knobs are looked up one by one.
+    _steps: dict[int, dict[str | int, Step]] = field(default_factory=dict, repr=False, compare=False)
 
     def where(self, keys: Sequence[str | int] = (), *, at_key: bool = False) -> str:
         """`file:line:column` of the value at these keys, or of the last key itself; as near as can be found."""
@@ -33,13 +39,47 @@ class Document:
             return str(self.path)
         node, mark = self.root, self.root.start_mark
         for depth, key in enumerate(keys):
-            step = _child(node, key)
+            if id(node) not in self._steps:
+                self._steps[id(node)] = _steps(node)
+            step = self._steps[id(node)].get(key if isinstance(node, yaml.SequenceNode) else str(key))
             if step is None:
                 break
             key_node, node = step
             wants_key = at_key and depth == len(keys) - 1
             mark = key_node.start_mark if wants_key else node.start_mark
         return f"{self.path}:{mark.line + 1}:{mark.column + 1}"
+
+    def nul_problems(self) -> list[Problem]:
+        """Texts of `vtune:` with a NUL, which no path, command or variable can hold."""
+        return [
+            Problem(
+                where=f"{self.path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}",
+                message="a text with a NUL character",
+                hint="take it out: it can be in no path, command or variable",
+            )
+            for node in self._section_nodes()
+            if isinstance(node, yaml.ScalarNode) and "\0" in node.value
+        ]
+
+    def _section_nodes(self) -> Iterator[yaml.Node]:
+        step = _steps(self.root).get(SECTION) if self.root is not None else None
+        return _nodes(step[1]) if step is not None else iter(())
+
+    def section(self, problems: list[Problem]) -> Any:
+        """The value of `vtune:`, without keys that are no text to YAML: `on`, `yes`, `null`, `1.5`, a date."""
+        for node in self._section_nodes():
+            for key in (pair[0] for pair in node.value) if isinstance(node, yaml.MappingNode) else ():
+                if key.tag not in _KEYS_OF_TEXT:
+                    mark = key.start_mark
+                    written = key.value if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+                    problems.append(
+                        Problem(
+                            where=f"{self.path}:{mark.line + 1}:{mark.column + 1}",
+                            message=f"the key {written} is no text to YAML, but {key.tag.rpartition(':')[2]}",
+                            hint=f'if it is meant as a name, put it in quotes: "{written}"',
+                        )
+                    )
+        return _with_text_keys(self.data[SECTION])
 
 
 def read_document(path: Path, problems: list[Problem]) -> Document | None:
@@ -63,56 +103,46 @@ def read_training_config(path: Path, problems: list[Problem]) -> Document | None
 
 def _read_text(path: Path, problems: list[Problem]) -> str | None:
     try:
-        if path.is_dir():
-            problems.append(Problem(where=str(path), message="is a directory, not a config file"))
-            return None
-        with path.open("rb") as file:
-            raw = file.read(LARGEST_BYTES + 1)
+        text = read_text(path)
+    except BadText as error:
+        problems.append(_problem(path, error))
+        return None
     except OSError as error:
-        problems.append(Problem(where=str(path), message=f"cannot be read: {error.strerror}"))
+        hint = "let this account read it" if isinstance(error, PermissionError) else "name a file that can be read"
+        problems.append(Problem(where=str(path), message=f"cannot be read: {error.strerror}", hint=hint))
         return None
-    if len(raw) > LARGEST_BYTES:
-        problems.append(Problem(where=str(path), message="is larger than 16 MiB, so it is no config file"))
-        return None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        problems.append(
-            Problem(
-                where=_position(path, raw[: error.start].decode("utf-8-sig", "replace")),
-                message=f"not a text file in UTF-8 (byte 0x{raw[error.start]:02x})",
-            )
-        )
+    except ValueError as error:
+        problems.append(Problem(where=str(path), message=f"cannot be read: {error}", hint="correct the name"))
         return None
     if not text.strip():
-        problems.append(Problem(where=f"{path}:1:1", message="the file is empty"))
+        problems.append(_empty(path))
         return None
     return text
 
 
-class _Loader(yaml.SafeLoader):
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep=deep)
-        except (ValueError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
-            # PyYAML lets these through without a position: 2026-13-45 as a date, !!int on a word.
-            raise yaml.constructor.ConstructorError(None, None, f"bad value: {error}", node.start_mark) from error
+def _empty(path: Path) -> Problem:
+    return Problem(where=f"{path}:1:1", message="the file is empty", hint="write the config's keys and values into it")
+
+
+def _problem(path: Path, error: BadText) -> Problem:
+    where = str(path) if error.line is None else f"{path}:{error.line}:{error.column}"
+    return Problem(where=where, message=error.message, hint=error.hint)
 
 
 def _parse_yaml(path: Path, text: str, problems: list[Problem]) -> Document | None:
     try:
-        loader = _Loader(text)
+        loader = BoundedLoader(text)
         try:
             root = loader.get_single_node()
             if root is not None:
-                if _contains_itself(root):
-                    problems.append(Problem(where=f"{path}:1:1", message="an anchor refers to itself"))
-                    return None
                 # Before the construction, which folds merge keys into the nodes.
                 problems += _duplicate_keys(path, root)
             data = None if root is None else loader.construct_document(root)
         finally:
             loader.dispose()
+    except BadText as error:
+        problems.append(_problem(path, error))
+        return None
     except yaml.MarkedYAMLError as error:
         problems.append(_yaml_problem(path, text, error))
         return None
@@ -122,18 +152,22 @@ def _parse_yaml(path: Path, text: str, problems: list[Problem]) -> Document | No
             Problem(
                 where=_position(path, text[:position]),
                 message=f"not YAML: the character {text[position : position + 1]!a} is not allowed",
+                hint="take it out, or write it escaped in double quotes",
             )
         )
         return None
-    except RecursionError:
-        problems.append(Problem(where=f"{path}:1:1", message="not usable as a config: nested too deeply"))
-        return None
     if data is None:
-        problems.append(Problem(where=f"{path}:1:1", message="the file is empty"))
+        problems.append(_empty(path))
         return None
     if not isinstance(data, dict):
         what = "a list" if isinstance(data, list) else f"just {str(data)[:60]!r}"
-        problems.append(Problem(where=f"{path}:1:1", message=f"a config is lines of `key: value`, this file is {what}"))
+        problems.append(
+            Problem(
+                where=f"{path}:1:1",
+                message=f"a config is lines of `key: value`, this file is {what}",
+                hint="name the file that was meant, or write its values under keys",
+            )
+        )
         return None
     return Document(path=path, data=data, root=root)
 
@@ -152,7 +186,11 @@ def _yaml_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> Problem
         )
     line = "" if mark is None else text[: mark.index].rpartition("\n")[2]
     bare = re.search(r":\s*\{(?:python|config)\}\s", line)
-    hint = "put the command in quotes: to YAML a { begins a mapping" if bare else None
+    hint = (
+        "put the command in quotes: to YAML a { begins a mapping"
+        if bare
+        else "correct the line; a value with `: `, ` #`, or a bracket, brace, * or & in front needs quotes"
+    )
     return Problem(where=where, message=f"not YAML: {said}", hint=hint)
 
 
@@ -168,28 +206,22 @@ def _parse_json(path: Path, text: str, problems: list[Problem]) -> Document | No
         return seen
 
     try:
-        data = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        problems.append(Problem(where=f"{path}:{error.lineno}:{error.colno}", message=f"not JSON: {error.msg}"))
+        data = parse_json(text, object_pairs_hook=unique)
+    except BadText as error:
+        problems.append(_problem(path, error))
         return None
-    except RecursionError:
-        problems.append(Problem(where=str(path), message="not usable as a config: nested too deeply"))
-        return None
-    problems += [Problem(where=str(path), message=f'duplicate key "{key}"') for key in twice]
+    problems += [
+        Problem(where=str(path), message=f'duplicate key "{key}"', hint="keep one of the two: which counts is unclear")
+        for key in twice
+    ]
     return _mapping(path, data, problems)
 
 
 def _parse_toml(path: Path, text: str, problems: list[Problem]) -> Document | None:
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        at = re.search(r"\s*\(at line (\d+), column (\d+)\)$", str(error))
-        where = str(path) if at is None else f"{path}:{at[1]}:{at[2]}"
-        said = str(error) if at is None else str(error)[: at.start()]
-        problems.append(Problem(where=where, message=f"not TOML: {said}"))
-        return None
-    except RecursionError:
-        problems.append(Problem(where=str(path), message="not usable as a config: nested too deeply"))
+        data = parse_toml(text)
+    except BadText as error:
+        problems.append(_problem(path, error))
         return None
     return _mapping(path, data, problems)
 
@@ -197,7 +229,13 @@ def _parse_toml(path: Path, text: str, problems: list[Problem]) -> Document | No
 def _mapping(path: Path, data: object, problems: list[Problem]) -> Document | None:
     if isinstance(data, dict):
         return Document(path=path, data=data, root=None)
-    problems.append(Problem(where=str(path), message="a config must hold keys and values at its top level"))
+    problems.append(
+        Problem(
+            where=str(path),
+            message="a config must hold keys and values at its top level",
+            hint="name the file that was meant, or write its values under keys",
+        )
+    )
     return None
 
 
@@ -219,6 +257,7 @@ def _duplicate_keys(path: Path, root: yaml.Node) -> list[Problem]:
                     Problem(
                         where=f"{path}:{mark.line + 1}:{mark.column + 1}",
                         message=f'duplicate key "{key.value}", first in line {first[name].start_mark.line + 1}',
+                        hint="keep one of the two: which of them counts depends on the reader",
                         twice=id(node) not in vtunes and not (node is root and key.value == SECTION),
                     )
                 )
@@ -236,44 +275,27 @@ def _nodes(root: yaml.Node) -> Iterator[yaml.Node]:
             continue
         seen.add(id(node))
         yield node
-        waiting.extend(reversed(_children(node)))
+        waiting.extend(reversed(children(node)))
 
 
-def _contains_itself(root: yaml.Node) -> bool:
-    finished: set[int] = set()
-    above: set[int] = set()
-
-    def visit(node: yaml.Node) -> bool:
-        if id(node) in above:
-            return True
-        if id(node) in finished:
-            return False
-        above.add(id(node))
-        found = any(visit(child) for child in _children(node))
-        above.discard(id(node))
-        finished.add(id(node))
-        return found
-
-    return visit(root)
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _child(node: yaml.Node, key: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+def _steps(node: yaml.Node) -> dict[str | int, Step]:
+    """(key's node, value's node) by key, or by position in a list."""
     if isinstance(node, yaml.SequenceNode):
-        if isinstance(key, int) and 0 <= key < len(node.value):
-            return node.value[key], node.value[key]
-        return None
+        return {position: (item, item) for position, item in enumerate(node.value)}
     if isinstance(node, yaml.MappingNode):
         # The last one wins, as in PyYAML; merged keys come first once the document is constructed.
-        for key_node, value in reversed(node.value):
-            if isinstance(key_node, yaml.ScalarNode) and key_node.value == str(key):
-                return key_node, value
-    return None
+        return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    return {}
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _with_text_keys(inner)
+            for key, inner in value.items()
+            if isinstance(key, str | int) and not isinstance(key, bool)
+        }
+    return [_with_text_keys(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _position(path: Path, before: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,9 @@ from vtune.config.edit_yaml import check_once, links_to, yaml_splices
 from vtune.config.rewrite_toml import rewritten_toml
 from vtune.config.trial_config import dump_yaml, same_values
 from vtune.domain.effects import ConfigValue
+from vtune.foreign.json_text import parse_json
+from vtune.foreign.toml_text import parse_toml
+from vtune.foreign.yaml_text import load_yaml
 
 Changes = Mapping[tuple[str, ...], ConfigValue]
 # Whatever is neither is YAML, as everywhere.
@@ -77,11 +79,11 @@ def parsed(text: str, suffix: str) -> Any:
     try:
         match suffix.lower():
             case ".json":
-                return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_each_once)
+                return parse_json(text.removeprefix("\ufeff"), object_pairs_hook=_each_once)
             case ".toml":
-                return tomllib.loads(text.removeprefix("\ufeff"))
+                return parse_toml(text.removeprefix("\ufeff"))
             case _:
-                return yaml.safe_load(text)
+                return load_yaml(text)
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark is not None else ""
         raise CannotEdit(f"it cannot be read: {where}{error.problem or error.context}") from error

@@ -18,7 +18,10 @@ HEADER = "# What was asked of this study; written by vtune, and an experiment fi
 def write_experiment(experiment: Experiment, target: Path) -> None:
     text = dump_yaml({"vtune": _section(experiment)})
     if text is None:
-        raise UsageError(f"{target} cannot be written: a word of the command does not survive YAML")
+        raise UsageError(
+            f"{target} cannot be written: a word of the command does not survive YAML",
+            hint="put that word into a script or a config of the training",
+        )
     workload = experiment.workload
     words = (*workload.command, *experiment.resume)
     # A study is gone on with from this file: its values stay as they are, for this account alone.

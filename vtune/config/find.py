@@ -24,10 +24,12 @@ def find_config(name: str | Path, problems: list[Problem]) -> Path | None:
     candidates = [folder / f"{given.name}{ending}" for folder in folders for ending in ENDINGS]
     existing = [path for path in candidates if os.path.exists(path)]
     for path in existing:
-        if not path.is_dir():
+        if not os.path.isdir(path):
             return path
     if existing:
-        problems.append(Problem(where=str(existing[0]), message="is a directory, not a config file"))
+        problems.append(
+            Problem(where=str(existing[0]), message="is a directory, not a config file", hint="name a file in it")
+        )
         return None
     problems.append(missing_file(given, folders))
     return None

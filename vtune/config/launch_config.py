@@ -34,5 +34,5 @@ def write_launch_config(workload: Workload, changes: Mapping[tuple[str, ...], Co
         whole.write_bytes(text)
         write_trial_config(replace(workload, config=wanted, config_path=whole), {}, target)
     finally:
-        if whole.exists():
+        if os.path.exists(whole):
             os.unlink(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,6 +38,11 @@ from vtune.knobs.ways import current_settings
 # 3 %, which no window can lessen: it leaves the window itself 2 %.
 PRECISE_STEPS = 300
 PRECISE_NARROW = 0.036
+# The training may know better than vtune what its own key means.
+_WRONG_VALUE = "correct it, or name with vtune.knobs.NAME.key the key of the training that stands for the knob"
+_CWD = (
+    "name the folder in which the training is started, as seen from the config's folder; the default is where you are"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None, l
     # What a wrong key leaves open is not held against the others.
     if training is not None and failed.isdisjoint(("command", "cwd")):
         command = _with_config(document, command, training, cwd, problems)
-    if cwd.is_dir() and failed.isdisjoint(("command", "cwd", "env")):
+    if os.path.isdir(cwd) and failed.isdisjoint(("command", "cwd", "env")):
         wrong = program_problem(command, cwd, section.env or {})
         if wrong is not None:
             where = document.where([SECTION, "command"])
@@ -197,11 +203,11 @@ def _cwd(document: Document, section: VtuneSection, problems: list[Problem]) -> 
     """Where the user stands when nothing is said: a training's own paths mean what they mean without vtune."""
     if section.cwd is None:
         return Path.cwd()
-    cwd = document.path.absolute().parent / Path(section.cwd).expanduser()
-    if not cwd.is_dir():
-        what = "is not a directory" if cwd.exists() else "does not exist"
+    cwd = document.path.absolute().parent / os.path.expanduser(section.cwd)
+    if not os.path.isdir(cwd):
+        what = "is not a directory" if os.path.exists(cwd) else "does not exist"
         where = document.where([SECTION, "cwd"])
-        problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})"))
+        problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})", hint=_CWD))
     return cwd.resolve()
 
 
@@ -221,8 +227,8 @@ def _training(document: Document, section: VtuneSection, problems: list[Problem]
                 hint=f"move it to {section.config}, or under `vtune:` if it was meant for vtune",
             )
         )
-    path = document.path.parent / Path(section.config).expanduser()
-    if not path.exists():
+    path = document.path.parent / os.path.expanduser(section.config)
+    if not os.path.exists(path):
         missing = missing_file(path)
         problems.append(
             Problem(
@@ -298,7 +304,7 @@ def _check_keys(
         check_own_ways(experiment, document, problems)
     if training is not None:
         problems += [
-            Problem(where=training.document.where(path), message=message)
+            Problem(where=training.document.where(path), message=message, hint=_WRONG_VALUE)
             for path, message in wrong_values(training.config, bound=_bound(document))
         ]
     if len(problems) == before:

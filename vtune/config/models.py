@@ -97,6 +97,24 @@ class KnobSection(_Strict):
 
 # Only the user can say them of a knob of their own, and nobody has to of vtune's.
 OF_OWN_KNOBS = ("flag", "numerics")
+# One right line of each key, for the hint of a wrong one.
+_EXAMPLES: dict[str, str] = {
+    "command": 'command: "{python} train.py --config {config}"',
+    "config": "config: train.yaml",
+    "cwd": "cwd: ..",
+    "study": "study: first",
+    "env": 'env: {OMP_NUM_THREADS: "1"}',
+    "limits": "limits: {ram: 85%, vram: 76GiB}",
+    "window": "window: {steps: 50, max_steps: 100, trial_time: 3m, startup_time: 10m, hang_time: 2m}",
+    "run": "run: {epochs: 30, iterations_per_epoch: 1000}",
+    "machine": "machine: {cores: 12}",
+    "launch": "launch: {grace: 2m}",
+    "resume": 'resume: "--resume"',
+    "price": "price: 3.67/h",
+    "allow": "allow: close",
+    "knobs": "knobs: {workers: {key: data.loaders, values: [0, 2, 4]}}",
+    "settings": "settings: {workers: 4}",
+}
 OWN_KEYS_HINT = "a knob that vtune knows takes key and values; it finds the flag in the command by itself"
 
 
@@ -142,7 +160,10 @@ class ReadSection:
 
 def read_section(document: Document, problems: list[Problem]) -> ReadSection | None:
     """What is right in the section, so that the rest of the file can be checked too; what is wrong is in `problems`."""
-    raw = document.data[SECTION]
+    if nuls := document.nul_problems():
+        problems += nuls
+        return None
+    raw = document.section(problems)
     if not isinstance(raw, Mapping):
         what = "is empty" if raw is None else f"must be a mapping, got {shown(raw)}"
         where = document.where([SECTION], at_key=True)
@@ -218,6 +239,8 @@ def _problem(document: Document, error: ErrorDetails) -> Problem:
             message = f"{name} must be a mapping (lines of `key: value`), got {shown(value)}"
         case _:
             message = f"{name}: {error['msg']}, got {shown(value)}"
+    if hint is None:
+        hint = f"for example {_EXAMPLES[str(keys[1])]}"
     return Problem(where=document.where(keys), message=message, hint=hint)
 
 
@@ -284,5 +307,6 @@ def _window_problems(document: Document, section: VtuneSection) -> list[Problem]
         Problem(
             where=document.where([SECTION, "window", "max_steps"]),
             message=f"vtune.window.max_steps must be at least window.steps, {window.steps}, got {window.max_steps}",
+            hint=f"for example {_EXAMPLES['window']}",
         )
     ]

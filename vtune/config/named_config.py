@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,6 @@ def _is_long(flag: str) -> bool:
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.is_file()
+        return os.path.isfile(path)
     except (OSError, ValueError):  # a NUL, or a name too long to be one
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -174,7 +175,7 @@ class _Places:
         if new is None:
             new = self._root / name if self._root in self._known.values() else self._root
             self._known[place] = new
-        if (self._cwd / old).is_dir() and new not in self.create:
+        if os.path.isdir(self._cwd / old) and new not in self.create:
             self.create.append(new)
         return str(new)
 

@@ -87,7 +87,7 @@ def _name_problem(document: Document, name: str, given: Mapping[str, Any]) -> Pr
 def _binding(document: Document, name: str, given: Mapping[str, Any], problems: list[Problem]) -> KnobBinding | None:
     """None where pydantic has said why."""
 
-    def say(at: Sequence[str | int], message: str, hint: str | None = None) -> None:
+    def say(at: Sequence[str | int], message: str, hint: str = _HOW) -> None:
         where = document.where([SECTION, "knobs", name, *at])
         problems.append(Problem(where=where, message=f"vtune.knobs: {name} {message}", hint=hint))
 
@@ -117,10 +117,10 @@ def _binding(document: Document, name: str, given: Mapping[str, Any], problems: 
     )
 
 
-def _wrong_values(values: Sequence[Any]) -> Iterator[tuple[int, str, str | None]]:
+def _wrong_values(values: Sequence[Any]) -> Iterator[tuple[int, str, str]]:
     first = kind_of(values[:1])
     if first is None:
-        yield 0, f"must be numbers, words or true and false, got {shown(values[0])}", None
+        yield 0, f"must be numbers, words or true and false, got {shown(values[0])}", _HOW
         return
     for at, value in enumerate(values):
         if kind_of([values[0], value]) is None:
@@ -129,7 +129,7 @@ def _wrong_values(values: Sequence[Any]) -> Iterator[tuple[int, str, str | None]
                 hint += f"; {AS_YAML_HAS_IT}"
             yield at, f"must be {_WORDS[first]} as its first value is, got {shown(value)}", hint
         elif value in values[:at]:
-            yield at, f"has the value {shown(value)} twice", None
+            yield at, f"has the value {shown(value)} twice", "name each value once"
 
 
 def _of_one_type(values: Sequence[Any]) -> tuple[Scalar, ...]:

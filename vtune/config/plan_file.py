@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +39,10 @@ _TIMES = re.compile(r"[x×]\s*(?P<factor>[0-9]{1,6}(?:\.[0-9]{1,6})?)")
 # A launch takes half a minute at least: so many are a night.
 MOST_RUNGS = 300
 MOST_TIMES = 1024
+_RUNGS = "for example rungs: [{workers: 4}, {workers: 6, prefetch_factor: 4}]"
+_OPTIONS = "for example:\noptions:\n  A: {workers: 4, prefetch_factor: 4}"
+_SUCCESS = "for example success: {gpu_util: 50%}"
+_STEPS = "for example steps: 100, or steps: [50, 200]"
 _EXAMPLE = "for example:\nphases:\n  - turn: {workers: [2, 4, 8]}"
 
 Keys = tuple[str | int, ...]
@@ -53,8 +58,8 @@ def load_plan(name_or_path: str, bindings: Sequence[KnobBinding] = ()) -> Plan:
     which knobs of the user's own are known."""
     if name_or_path in BUNDLED_NAMES:
         return _read(BUNDLED / f"{name_or_path}.yaml")
-    path = Path(name_or_path).expanduser()
-    if path.is_file():
+    path = Path(os.path.expanduser(name_or_path))
+    if os.path.isfile(path):
         return _read(path, bindings)
     if path.name.endswith(ENDINGS):
         bundled = f"vtune's own: {', '.join(BUNDLED_NAMES)}"
@@ -134,7 +139,11 @@ class _Reading:
         name = self._text((*at, "name"), entry.get("name")) or knob or f"phase {number}"
         accumulate = self._switch((*at, "accumulate_instead"), entry.get("accumulate_instead"))
         if accumulate and "batch_size" not in (model_knob, *turned) and len(self._problems) == before:
-            self._say((*at, "accumulate_instead"), "accumulate_instead is for phases that turn batch_size")
+            self._say(
+                (*at, "accumulate_instead"),
+                "accumulate_instead is for phases that turn batch_size",
+                hint="leave it out",
+            )
         return Phase(
             number=number,
             name=name,
@@ -165,16 +174,20 @@ class _Reading:
             if knob is None:
                 return [], [], None
             if extend is not None and not isinstance(extend, list):
-                self._say(further, f"extend must be a list like [8, 12], got {shown(extend)}")
+                self._say(
+                    further,
+                    f"extend must be a list like [8, 12], got {shown(extend)}",
+                    hint="leave extend out to end with the rungs",
+                )
                 extend = None
             if values == []:
-                self._say(where, f"turn names no value of {knob.name}")
+                self._say(where, f"turn names no value of {knob.name}", hint=_EXAMPLE)
             return self._each((*where, name), knob, values), self._each(further, knob, extend or []), None
         if entry.get("rungs") is not None:
             beyond = [] if extend is None else self._rungs(further, extend)
             return self._rungs((*at, "rungs"), entry["rungs"]), beyond, None
         if extend is not None:
-            self._say((*at, "extend"), "extend continues turn or rungs, and there are none")
+            self._say((*at, "extend"), "extend continues turn or rungs, and there are none", hint=_EXAMPLE)
         if entry.get("by_model") is not None:
             knob = self._knob((*at, "by_model"), entry["by_model"], at_key=False)
             return [], [], None if knob is None else knob.name
@@ -191,7 +204,9 @@ class _Reading:
 
     def _rungs(self, at: Keys, entries: object) -> list[Rung]:
         if not isinstance(entries, list) or not entries or not all(isinstance(one, Mapping) and one for one in entries):
-            self._say(at, f"{at[-1]} must be a list like [{{workers: 4}}, {{workers: 6}}], got {shown(entries)}")
+            self._say(
+                at, f"{at[-1]} must be a list like [{{workers: 4}}, {{workers: 6}}], got {shown(entries)}", hint=_RUNGS
+            )
             return []
         return [self._rung((*at, position), one) for position, one in enumerate(entries)]
 
@@ -230,7 +245,9 @@ class _Reading:
         if entries is None:
             return []
         if not isinstance(entries, Mapping):
-            self._say(("options",), f"options must be lines like `A: {{workers: 4}}`, got {shown(entries)}")
+            self._say(
+                ("options",), f"options must be lines like `A: {{workers: 4}}`, got {shown(entries)}", hint=_OPTIONS
+            )
             return []
         options = []
         for name, entry in entries.items():
@@ -238,7 +255,7 @@ class _Reading:
             if isinstance(entry, Mapping) and entry:
                 options.append(Option(name=str(name), settings=self._rung(at, entry)))
             else:
-                self._say(at, f"option {name} must be settings like {{workers: 4}}, got {shown(entry)}")
+                self._say(at, f"option {name} must be settings like {{workers: 4}}, got {shown(entry)}", hint=_OPTIONS)
         return options
 
     def _knob(self, at: Keys, name: object, *, at_key: bool = True) -> Knob | None:
@@ -252,13 +269,13 @@ class _Reading:
         for position, rung in enumerate(rungs):
             if rung and rung in rungs[:position]:
                 words = ", ".join(f"{name}: {_typed(value)}" for name, value in rung.items())
-                self._say(at, f"phase {int(at[1]) + 1} lists {{{words}}} twice")
+                self._say(at, f"phase {int(at[1]) + 1} lists {{{words}}} twice", hint="list each rung once")
 
     def _success(self, at: Keys, entry: object) -> Success:
         if entry is None:
             return Success()
         if not isinstance(entry, Mapping):
-            self._say(at, f"success must be like {{gpu_util: 50%}}, got {shown(entry)}")
+            self._say(at, f"success must be like {{gpu_util: 50%}}, got {shown(entry)}", hint=_SUCCESS)
             return Success()
         self._known(at, entry, SUCCESS_KEYS)
         share = entry.get("gpu_util")
@@ -267,7 +284,7 @@ class _Reading:
         try:
             return Success() if share is None else Success(gpu_util_percent=round(100 * parse_share(share), 6))
         except ValueError:
-            self._say((*at, "gpu_util"), f"gpu_util must be like 50%, got {shown(share)}")
+            self._say((*at, "gpu_util"), f"gpu_util must be like 50%, got {shown(share)}", hint=_SUCCESS)
             return Success()
 
     def _steps(self, at: Keys, entry: object) -> tuple[int, int] | None:
@@ -276,10 +293,12 @@ class _Reading:
         try:
             counts = [parse_steps(one) for one in (entry if isinstance(entry, list) else [entry])]
         except ValueError as error:
-            self._say(at, f"steps {error}", hint=getattr(error, "hint", None))
+            self._say(at, f"steps {error}", hint=getattr(error, "hint", None) or _STEPS)
             return None
         if len(counts) not in (1, 2) or counts[0] > counts[-1]:
-            self._say(at, f"steps must be like 100, or [100, 200] for at least and at most, got {shown(entry)}")
+            self._say(
+                at, f"steps must be like 100, or [100, 200] for at least and at most, got {shown(entry)}", hint=_STEPS
+            )
             return None
         return counts[0], counts[-1]
 
@@ -288,12 +307,12 @@ class _Reading:
             if entry == risk:
                 return risk
         if entry is not None:
-            self._say(at, f"risk must be one of {', '.join(RISKS)}, got {shown(entry)}")
+            self._say(at, f"risk must be one of {', '.join(RISKS)}, got {shown(entry)}", hint="leave risk out for low")
         return "low"
 
     def _switch(self, at: Keys, entry: object) -> bool:
         if entry is not None and not isinstance(entry, bool):
-            self._say(at, f"{at[-1]} must be true or false, got {shown(entry)}")
+            self._say(at, f"{at[-1]} must be true or false, got {shown(entry)}", hint="leave it out for false")
         return entry is True
 
     def _text(self, at: Keys, entry: object) -> str | None:
@@ -301,7 +320,7 @@ class _Reading:
             return None
         if isinstance(entry, str) and entry.strip() and "\n" not in entry.strip():
             return entry.strip()
-        self._say(at, f"{at[-1]} must be a line of text, got {shown(entry)}")
+        self._say(at, f"{at[-1]} must be a line of text, got {shown(entry)}", hint="put it in quotes, on one line")
         return None
 
     def _lines(self, at: Keys, entry: object) -> tuple[str, ...]:
@@ -322,7 +341,7 @@ class _Reading:
                 at_key=True,
             )
 
-    def _say(self, at: Keys, message: str, *, hint: str | None = None, at_key: bool = False) -> None:
+    def _say(self, at: Keys, message: str, *, hint: str, at_key: bool = False) -> None:
         # YAML keys may be numbers or truths; their place is found by their text.
         keys = [key if isinstance(key, int) and not isinstance(key, bool) else str(key) for key in at]
         where = self._document.where(keys, at_key=at_key)

@@ -16,7 +16,7 @@ class Problem:
     # `file:line:column`, or the file alone; None for the command line, whose message names the option.
     where: str | None = None
     message: str
-    hint: str | None = None
+    hint: str
     # A key of the training's YAML that stands there twice: mostly the last one counts, but a reader may take either.
     twice: bool = False
 
@@ -29,8 +29,8 @@ class ConfigErrors(UsageError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         # One mistake can be found on two ways (a key that is unknown and of the wrong type).
         self.problems = tuple(sorted(dict.fromkeys(problems), key=_place))
-        hints = dict.fromkeys(problem.hint for problem in self.problems if problem.hint is not None)
-        super().__init__("\n".join(problem.line for problem in self.problems), hint="\n".join(hints) or None)
+        hints = dict.fromkeys(problem.hint for problem in self.problems)
+        super().__init__("\n".join(problem.line for problem in self.problems), hint="\n".join(hints))
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

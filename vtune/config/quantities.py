@@ -6,12 +6,11 @@ import re
 from decimal import Decimal
 from typing import get_args
 
-from vtune.domain.experiment import Limit, Numerics, Price
+from vtune.domain.experiment import Limit, Numerics, Price, is_study_name
 from vtune.domain.search import Sampler
 from vtune.knobs.settings import shown
 from vtune.knobs.spelling import nearest
 
-STUDY_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"
 _LIMIT = re.compile(rf"(?P<number>-?{_NUMBER})\s*(?P<unit>%|[kmgt]?i?b)", re.IGNORECASE)
 _DURATION = re.compile(
@@ -128,7 +127,7 @@ def parse_study(value: object) -> str:
         raise ValueError(
             f"must not begin with {value[0]}, got {shown(value)}: such folders are hidden, or look like options"
         )
-    if isinstance(value, str) and STUDY_NAME.fullmatch(value):
+    if isinstance(value, str) and is_study_name(value):
         return value
     raise ValueError(f"must be a name of 1 to 64 letters, digits, '.', '_' or '-', got {shown(value)}")
 

@@ -17,6 +17,9 @@ from vtune.domain.effects import ConfigValue
 from vtune.domain.experiment import Workload
 from vtune.errors import UsageError
 from vtune.files import write_atomically
+from vtune.foreign.bounds import BadText
+from vtune.foreign.read import read_text
+from vtune.foreign.yaml_text import BoundedLoader, load_yaml
 
 SECTION = "vtune"
 Changes = Mapping[tuple[str, ...], ConfigValue]
@@ -54,8 +57,8 @@ def dump_yaml(data: Mapping[str, Any]) -> str | None:
     for as_they_are in (True, False):
         # A width without end: folded lines read back the same, but nobody finds them again.
         text: str = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=as_they_are, width=2**31)
-        with contextlib.suppress(yaml.YAMLError):
-            if same_values(yaml.safe_load(text), dict(data)):
+        with contextlib.suppress(yaml.YAMLError, BadText):
+            if same_values(load_yaml(text), dict(data)):
                 return text
     return None
 
@@ -99,8 +102,8 @@ def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Mapping[tu
     """The file's own text with the section cut out and the changed values replaced: a training whose reader is not
     PyYAML (YAML 1.2, interpolations) then reads all the rest as before. None when that does not give what is wanted."""
     try:
-        text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        text = read_text(source) if source is not None else ""
+        root = yaml.compose(text, Loader=BoundedLoader)
         if not isinstance(root, yaml.MappingNode) or root.flow_style:
             return None
         pieces = [_value_piece(root, path, value) for path, value in changes.items()]
@@ -109,7 +112,7 @@ def _spliced(source: Path | None, wanted: Mapping[str, Any], changes: Mapping[tu
             return None
         for start, end, new in sorted((piece for piece in pieces if piece is not None), reverse=True):
             text = text[:start] + new + text[end:]
-        return text if same_values(yaml.safe_load(text), dict(wanted)) else None
+        return text if same_values(load_yaml(text), dict(wanted)) else None
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
 
@@ -148,13 +151,13 @@ def _section_pieces(root: yaml.MappingNode, text: str) -> list[tuple[int, int, s
 
 def _toml(source: Path | None, changes: Mapping[tuple[str, ...], Plain], wanted: Mapping[str, Any]) -> str | None:
     try:
-        text = source.read_bytes().decode("utf-8-sig") if source is not None else ""
+        text = read_text(source) if source is not None else ""
         text = rewritten_toml(text, changes) if changes else text
         # A new key stands above the tables below its own, and TOML's keys have no order.
         return text if same_values(tomllib.loads(text), dict(wanted), in_order=False) else None
     except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}") from error
-    except CannotEdit as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}", hint="let this account read it") from error
+    except (CannotEdit, BadText) as error:
         raise UsageError(
             f"{source} cannot be changed: {error}", hint="set the value in the file itself, or keep it in YAML or JSON"
         ) from error

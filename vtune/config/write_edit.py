@@ -42,7 +42,7 @@ def write_beside(file: Path, name: Path, text: str) -> Path:
     """A file of its own, for the eyes that may see the config; never over another one of that name."""
     target = free_name(name, text)
     with _said_plainly(target):
-        if not target.exists():
+        if not os.path.exists(target):
             with open(_created(target), "wb") as out:
                 out.write(text.encode())
             shutil.copymode(file, target)

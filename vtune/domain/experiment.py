@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,12 @@ from vtune.domain.effects import Scalar
 # How long a full run that is told to end may take to save.
 GRACE_S = 120.0
 Numerics = Literal["SAME", "CLOSE", "DIFFERENT"]
+# It becomes a folder's name. A dot in front would hide it, a dash make it look like an option.
+_STUDY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+
+
+def is_study_name(text: str) -> bool:
+    return _STUDY_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,3 +153,11 @@ class Experiment:
     grace_s: float = GRACE_S
     # Flags of the command that an earlier trial of the study turned without effect, as typed.
     ignored_flags: frozenset[str] = frozenset()
+    _bindings: Mapping[str, KnobBinding] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_bindings", {binding.name: binding for binding in self.knobs})
+
+    def binding_of(self, knob: str) -> KnobBinding | None:
+        """What `vtune.knobs` says of it. Asked of each knob of each setting, and there may be thousands."""
+        return self._bindings.get(knob)

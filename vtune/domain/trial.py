@@ -182,3 +182,5 @@ class TrialOutcome:
     defect: str | None = None
     # For a moment at least, the disk of its folder had no room: what the training was seen doing may be missing.
     disk_was_full: bool = False
+    # At the end the trial's folder was not there any more, and with it all that the training was seen doing.
+    folder_removed: bool = False

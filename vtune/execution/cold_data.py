@@ -56,7 +56,7 @@ def _read_mostly_cold(record: TrialRecord) -> bool:
 def _files(experiment: Experiment, results: Path) -> Iterator[tuple[Path, int]]:
     for _, path in named_data(experiment.workload):
         try:
-            if path.is_file():
+            if os.path.isfile(path):
                 yield path, path.stat().st_size
         except OSError:
             continue

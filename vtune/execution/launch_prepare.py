@@ -84,7 +84,7 @@ def last_launches(workload: Workload) -> list[LaunchPaths]:
     for note in _notes(workload):
         with contextlib.suppress(OSError, UnicodeError):
             found.append(LaunchPaths(Path(note.read_text(encoding="utf-8").rstrip("\n"))))
-    return [one for one in found if one.launch.is_file()]
+    return [one for one in found if os.path.isfile(one.launch)]
 
 
 def _notes(workload: Workload) -> list[Path]:
@@ -105,8 +105,8 @@ def _where_all_meet() -> Path | None:
     if not cache.is_absolute():
         return None
     folders = cache / "vtune" / "run-folders"
-    nearest = next(one for one in (folders, *folders.parents) if one.exists())
-    return folders if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else None
+    nearest = next(one for one in (folders, *folders.parents) if os.path.exists(one))
+    return folders if os.path.isdir(nearest) and os.access(nearest, os.W_OK | os.X_OK) else None
 
 
 def _outer(workload: Workload) -> list[Path]:

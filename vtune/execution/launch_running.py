@@ -15,7 +15,7 @@ from vtune.domain.trial import TrialOutcome
 from vtune.execution.process_tree import boot_id, process_of
 from vtune.execution.sweep import supervisor_lives
 from vtune.journal.counts import read_counts
-from vtune.journal.launch_files import append_event, read_json, write_state
+from vtune.journal.launch_files import append_event, read_object, write_state
 from vtune.journal.paths import LaunchPaths, StudyPaths
 from vtune.journal.trial_files import read_outcome
 
@@ -35,10 +35,10 @@ def running_launch(study: StudyPaths) -> RunningLaunch | None:
         for attempt in reversed(launch.attempt_numbers()):
             folder = launch.attempt(attempt)
             if supervisor_lives(folder.root) and not folder.outcome.exists():
-                state = read_json(folder.supervisor)
+                state = read_object(folder.supervisor)
                 pid = state.get("leader_pid") or state["supervisor_pid"]
                 return RunningLaunch(number=number, pid=pid, guard_pid=guard)
-        if guard is not None and read_json(launch.state).get("status") == "running":
+        if guard is not None and read_object(launch.state).get("status") == "running":
             return RunningLaunch(number=number, pid=guard, guard_pid=guard)
     return None
 
@@ -57,7 +57,7 @@ class LeftLaunch:
 def left_unguarded(study: StudyPaths) -> list[LeftLaunch]:
     """None as long as one of them runs."""
     numbers = study.launch_numbers()
-    left = [number for number in numbers if read_json(study.launch(number).state).get("status") == "running"]
+    left = [number for number in numbers if read_object(study.launch(number).state).get("status") == "running"]
     return [_left(study, number) for number in left] if left and running_launch(study) is None else []
 
 
@@ -69,7 +69,7 @@ def _left(study: StudyPaths, number: int) -> LeftLaunch:
         how = "was killed together with its supervisor: nobody saw its end"
         return LeftLaunch(number=number, status="failed", how=how)
     steps, most = _steps_of(launch)
-    length = Length(**told) if isinstance(told := read_json(launch.launch).get("length"), Mapping) else None
+    length = Length(**told) if isinstance(told := read_object(launch.launch).get("length"), Mapping) else None
     by = f"signal {outcome.signal}" if outcome.signal is not None else f"exit code {outcome.exit_code}"
     end = f"it ended with {by}"
     status: LaunchStatus = "completed" if outcome.exit_code == 0 else "failed"
@@ -93,7 +93,7 @@ def _limit_words(outcome: TrialOutcome, steps: int) -> str:
 def _steps_of(launch: LaunchPaths) -> tuple[int, int]:
     """What it has done at least, and at most."""
     done = [progress_of(read_counts(launch.attempt(one)), 0.0).steps for one in launch.attempt_numbers()]
-    before = read_json(launch.state).get("steps_before") or 0
+    before = read_object(launch.state).get("steps_before") or 0
     return before + (done[-1] if done else 0), sum(done)
 
 
@@ -102,12 +102,12 @@ def settle(study: StudyPaths) -> None:
     for left in left_unguarded(study):
         launch = study.launch(left.number)
         append_event(launch, LaunchEvent(at=time.time(), kind="ended", text=f"{left.status}: it {left.how}"))
-        state = read_json(launch.state)
+        state = read_object(launch.state)
         write_state(launch, {**state, "status": left.status, "steps": left.steps or state.get("steps")})
 
 
 def living_guard(launch: LaunchPaths) -> int | None:
-    guard = read_json(launch.state).get("guard")
+    guard = read_object(launch.state).get("guard")
     if not isinstance(guard, Mapping) or guard.get("boot_id") != boot_id():
         return None
     process = process_of(int(guard["pid"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,10 +33,10 @@ def data_prints(workload: Workload, results: Path) -> Prints:
             break
         try:
             stat = path.stat()
-            files = files_below(path, results, *outputs, most=MOST_FILES) if path.is_dir() else {}
+            files = files_below(path, results, *outputs, most=MOST_FILES) if os.path.isdir(path) else {}
         except OSError:
             continue
-        seen = sorted(files.items()) if path.is_dir() else [("", (stat.st_mtime_ns, stat.st_size))]
+        seen = sorted(files.items()) if os.path.isdir(path) else [("", (stat.st_mtime_ns, stat.st_size))]
         found[text] = hashlib.sha256(repr(seen).encode(errors="surrogateescape")).hexdigest()[:DIGITS]
     return found
 
@@ -69,7 +70,7 @@ def named_data(workload: Workload) -> Iterator[tuple[str, Path]]:
         try:
             path = (workload.cwd / text).resolve()
             own = path in (workload.cwd.resolve(), config) or any(path.is_relative_to(output) for output in outputs)
-            if text and path.suffix != ".py" and not own and path.exists():
+            if text and path.suffix != ".py" and not own and os.path.exists(path):
                 yield text, path
         except (OSError, ValueError):
             continue

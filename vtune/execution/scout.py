@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from vtune.execution.prepare import prepare_trial
 from vtune.execution.sweep import sweep_if_stale
 from vtune.execution.trial import Watch
 from vtune.files import PRIVATE_FOLDER
+from vtune.foreign.read import read_json
 from vtune.journal.code import changed_code
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
@@ -43,7 +43,7 @@ class ScoutFailed:
 def known_loader(experiment: Experiment, study: StudyPaths) -> TrainLoader | None:
     """As far as the command, the scripts it names and the config are still those that were asked."""
     try:
-        answer: Mapping[str, Any] = json.loads(study.scout_result.read_text(encoding="utf-8"))
+        answer: Mapping[str, Any] = read_json(study.scout_result)
         if answer["question"] != fingerprint_of(experiment):
             return None
         return TrainLoader(key=answer["train_loader"], where=answer["where"], settings=dict(answer["settings"]))
@@ -57,7 +57,7 @@ def loader_of(record: TrialRecord, study: StudyPaths) -> TrainLoader | None:
     if changed_code(record, {}):
         return None
     try:
-        told = json.loads(study.trial(record.trial).spec.read_text(encoding="utf-8"))
+        told = read_json(study.trial(record.trial).spec)
         [key] = {str(effect["loader"]) for effect in told["effects"] if effect["kind"] == TURNED}
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from vtune.execution.state_files import remove_unfinished
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
+from vtune.foreign.read import read_json
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -174,7 +174,7 @@ def _seconds(paths: TrialPaths) -> float:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        item = json.loads(path.read_text(encoding="utf-8"))
+        item = read_json(path)
     except (OSError, ValueError):
         return {}
     return item if isinstance(item, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -122,7 +123,8 @@ def run_trial(
             observer.ask_to_end("interrupt", grace_s=INTERRUPT_GRACE_S)
             # Also when the window was full and the training was ending already: whoever pressed it wants all to end.
             outcome = replace(_follow(trial, observer, notify), ended_by="interrupt")
-        outcome = replace(outcome, disk_was_full=sampling.disk_was_full)
+        removed = not os.path.exists(folder.spec)
+        outcome = replace(outcome, disk_was_full=sampling.disk_was_full, folder_removed=removed)
         return _with_kernels_words(outcome, kernel, observer.pids_seen(), folder)
 
 

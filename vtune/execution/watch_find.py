@@ -15,7 +15,7 @@ from vtune.execution.process_tree import Process, descendants, process_of, proce
 from vtune.execution.watch_launch import attempt_of, folders_of, study_of
 from vtune.execution.watch_tree import seen_process
 from vtune.journal.find_study import find_study
-from vtune.journal.launch_files import read_json
+from vtune.journal.launch_files import read_object
 from vtune.journal.paths import StudyPaths
 
 
@@ -111,7 +111,7 @@ def _if_python(process: Process) -> Seen | None:
 def _leads(pid: int) -> bool:
     """A launch."""
     attempt = attempt_of(pid)
-    return attempt is not None and read_json(attempt.supervisor).get("leader_pid") == pid
+    return attempt is not None and read_object(attempt.supervisor).get("leader_pid") == pid
 
 
 def _is_of(pid: int, study: Path) -> bool:

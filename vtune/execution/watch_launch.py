@@ -19,7 +19,7 @@ from vtune.execution.launch_running import living_guard
 from vtune.execution.watch_tree import environment
 from vtune.journal.counts import read_counts
 from vtune.journal.journal import Journal
-from vtune.journal.launch_files import read_json
+from vtune.journal.launch_files import read_object
 from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
 
 # The counters are written once a second, the state every three.
@@ -39,7 +39,7 @@ def folders_of(pid: int) -> list[Path]:
 def attempt_of(pid: int) -> TrialPaths | None:
     for folder in folders_of(pid):
         launch = LaunchPaths(folder.parent.parent)
-        if folder.parent == launch.attempts and folder.name.isdecimal() and read_json(launch.launch):
+        if folder.parent == launch.attempts and folder.name.isdecimal() and read_object(launch.launch):
             return TrialPaths(folder)
     return None
 
@@ -58,9 +58,9 @@ class WatchedLaunch:
     def __init__(self, attempt: TrialPaths) -> None:
         self._attempt, self._study = attempt, study_of(attempt)
         self._launch = LaunchPaths(attempt.root.parents[1])
-        self._spec, self._asked = read_json(attempt.spec), read_json(self._launch.launch)
+        self._spec, self._asked = read_object(attempt.spec), read_object(self._launch.launch)
         # What its supervisor ends it at.
-        self.ram_limit_bytes: int | None = read_json(attempt.limits).get("ram_bytes")
+        self.ram_limit_bytes: int | None = read_object(attempt.limits).get("ram_bytes")
         self._supervisor_pid: int | None = None
         # As the trial of this attempt has shown it: after a step-down that is another than the launch began with.
         self._trial = self._measured()
@@ -80,9 +80,9 @@ class WatchedLaunch:
         in_rate = self._trial is not None and self._trial.restarts_in_rate
         self._progress = progress_of(counts, now_s, restarts_in_rate=in_rate)
         self._pace.look(self._progress)
-        self._state = read_json(self._launch.state)
+        self._state = read_object(self._launch.state)
         if self._supervisor_pid is None:
-            self._supervisor_pid = read_json(self._attempt.supervisor).get("supervisor_pid")
+            self._supervisor_pid = read_object(self._attempt.supervisor).get("supervisor_pid")
 
     def wait_share(self, now_s: float) -> float | None:
         return wait_share(self._counts, now_s)

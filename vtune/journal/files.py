@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.files import write_atomically
+from vtune.foreign.json_text import parse_json
 
 
 def to_json(value: Any) -> Any:
@@ -36,7 +37,7 @@ def complete_lines(text: bytes) -> list[dict[str, Any]]:
     found = []
     for line in text.split(b"\n")[:-1]:
         try:
-            item = json.loads(line)
+            item = parse_json(line.decode("utf-8"))
         except ValueError:
             continue
         if isinstance(item, dict):

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from vtune.domain.experiment import is_study_name
 from vtune.errors import UsageError
+from vtune.foreign.read import read_text
 from vtune.journal.paths import StudyPaths, last_study_file
 from vtune.knobs.spelling import nearest
 
 # As many names as fit on a line or two of a hint.
 NAMES_SHOWN = 8
+# Of the file that names the last study: a name has 64 letters at most.
+MOST_BYTES = 1024
 
 
 def find_study(results: Path, named: str | None) -> StudyPaths:
     """The one that is named, or else the one that vtune used last here."""
     names = study_names(results)
-    name = named if named is not None else _last(results)
+    name = named if named is not None else last_study(results)
     if name in names:
         return StudyPaths(results / name)
     if named is not None:
         what = f"there is no study {named} in {results}"
     elif not names:
-        what = f"{results} holds no study" if results.is_dir() else f"there is no folder {results}"
+        what = f"{results} holds no study" if os.path.isdir(results) else f"there is no folder {results}"
     else:
         what = f"no study was named, and {results} does not tell which one was used last"
     raise UsageError(what, hint=_hint(named, names))
@@ -37,16 +42,18 @@ def study_names(results: Path) -> list[str]:
 
 def _is_study(paths: StudyPaths) -> bool:
     try:
-        return paths.journal.is_file() or paths.experiment.is_file()
+        return os.path.isfile(paths.journal) or os.path.isfile(paths.experiment)
     except OSError:  # a folder that we may not look into
         return False
 
 
-def _last(results: Path) -> str | None:
+def last_study(results: Path) -> str | None:
+    """None where nobody has used one, and where the file holds anything but a study's name."""
     try:
-        return last_study_file(results).read_text(encoding="utf-8", errors="replace").strip() or None
-    except OSError:
+        name = read_text(last_study_file(results), most=MOST_BYTES).strip()
+    except (OSError, ValueError):
         return None
+    return name if is_study_name(name) else None
 
 
 def _hint(named: str | None, names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from vtune.domain.experiment import Experiment
@@ -16,7 +17,7 @@ def fingerprint_of(experiment: Experiment) -> str:
     for argument in experiment.workload.command:
         digest.update(argument.encode(errors="surrogateescape") + b"\0")
         path = Path(experiment.workload.cwd, argument)
-        if path.suffix == ".py" and path.is_file():
+        if path.suffix == ".py" and os.path.isfile(path):
             digest.update(path.read_bytes())
     digest.update(json.dumps(experiment.workload.config, default=str, sort_keys=True).encode())
     return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
+from vtune.foreign.read import read_json
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths
@@ -22,7 +22,7 @@ ASK_AGAIN = "ask again"
 def heeding(experiment: Experiment, study: StudyPaths) -> Experiment:
     """With the flags that this study has learnt to leave alone, for this command, these scripts and this config."""
     try:
-        answer: Mapping[str, Any] = json.loads(study.ignored_flags.read_text(encoding="utf-8"))
+        answer: Mapping[str, Any] = read_json(study.ignored_flags)
         if answer["question"] != fingerprint_of(experiment):
             return experiment
         return replace(experiment, ignored_flags=frozenset(map(str, answer["flags"])))

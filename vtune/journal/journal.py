@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.domain.record import TrialRecord
+from vtune.errors import UsageError
 from vtune.files import refused
+from vtune.foreign.bounds import BadText
+from vtune.foreign.json_text import parse_json
+from vtune.foreign.read import read_bytes
 from vtune.journal.records import SCHEMA, record_from_json, record_to_json
 from vtune.journal.sound import is_sound
 
@@ -47,11 +51,13 @@ class Journal:
 
     def read_whole(self) -> JournalText:
         try:
-            text = self._path.read_bytes()
+            text = read_bytes(self._path, most=None)
         except FileNotFoundError:
             return JournalText()
         except OSError as error:
             raise refused(error, f"cannot read {self._path}") from error
+        except BadText as error:
+            raise no_file(error, self._path) from error
         *lines, rest = text.split(b"\n")
         records: dict[int, TrialRecord] = {}
         repeated: list[int] = []
@@ -85,9 +91,11 @@ class Journal:
     def numbers(self) -> list[int]:
         """Of all trials, without understanding what they were: an old journal is long."""
         try:
-            text = self._path.read_bytes()
+            text = read_bytes(self._path, most=None)
         except FileNotFoundError:
             return []
+        except BadText as error:
+            raise no_file(error, self._path) from error
         return [int(one) for one in _NUMBER.findall(text)]
 
     def append(self, record: TrialRecord) -> None:
@@ -108,6 +116,11 @@ class Journal:
             os.close(fd)
 
 
+def no_file(error: BadText, path: Path) -> UsageError:
+    """A FIFO or a folder in the place of a study's file."""
+    return UsageError(f"{path} {error.message}", hint="move it away, or choose another study with --study NAME")
+
+
 def _finite(text: str) -> float | None:
     """NaN, Infinity and 1e999, which Python's reader takes, are no numbers."""
     value = float(text)
@@ -118,7 +131,7 @@ def _record(line: bytes) -> TrialRecord | int:
     """The record, or the schema of what is none that this vtune understands."""
     schema = 0
     try:
-        item = json.loads(line, parse_constant=lambda word: None, parse_float=_finite)
+        item = parse_json(line.decode("utf-8"), parse_constant=lambda word: None, parse_float=_finite)
         schema = item["schema"] if isinstance(item.get("schema"), int) else 0
         record = record_from_json(item)
         return record if is_sound(record, TrialRecord) else schema

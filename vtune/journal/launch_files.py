@@ -11,6 +11,7 @@ from typing import Any
 
 from vtune.domain.launch import LaunchEvent, LaunchSpec
 from vtune.domain.secrets import MASK, masked_words
+from vtune.foreign.read import read_json
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import LaunchPaths
 
@@ -41,9 +42,9 @@ def write_state(launch: LaunchPaths, state: Mapping[str, Any]) -> None:
         dump_json(launch.state, {"schema": SCHEMA, **state})
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     try:
-        item = json.loads(path.read_text(encoding="utf-8"))
+        item = read_json(path)
     except (OSError, ValueError):
         return {}
     return item if isinstance(item, dict) else {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vtune.domain.machine import Machine
+from vtune.foreign.read import read_json
 from vtune.journal.sound import is_sound
 
 # What a rate depends on. A driver's update is no other machine, but it is another measurement.
@@ -17,7 +17,7 @@ TOLD_BY = ("host", "cpu_model", "cores", "declared_cores", "gpus", "gpu_driver")
 
 def read_machine(path: Path) -> Machine | None:
     try:
-        return machine_from_json(json.loads(path.read_text(encoding="utf-8")))
+        return machine_from_json(read_json(path))
     except (OSError, ValueError, RecursionError):
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,7 +210,7 @@ class StudyPaths:
 
 
 def _numbers(folder: Path, pattern: str) -> list[int]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return []
     return sorted(int(path.name) for path in folder.iterdir() if re.fullmatch(pattern, path.name))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.domain.knob import Knob
+from vtune.foreign.read import read_json
 from vtune.journal.paths import TrialPaths
 from vtune.knobs.batch import ACCUMULATE_STEPS
 from vtune.knobs.flags import Flag, find_flag
@@ -30,7 +30,7 @@ class Ran:
 def read_ran(folder: TrialPaths) -> Ran | None:
     """None where the folder is gone, or what it says is not to be understood."""
     try:
-        spec = json.loads(folder.spec.read_text(encoding="utf-8"))
+        spec = read_json(folder.spec)
         command, cwd, env = tuple(map(str, spec["command"])), str(spec["cwd"]), dict(spec["env"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
+from vtune.foreign.read import read_json
 from vtune.journal.paths import StudyPaths
 
 
 def scouted(study: StudyPaths) -> tuple[int, float] | None:
     try:
-        number = int(json.loads(study.scout.spec.read_text(encoding="utf-8"))["trial"])
-        return number, float(json.loads(study.scout.outcome.read_text(encoding="utf-8"))["seconds"])
+        number = int(read_json(study.scout.spec)["trial"])
+        return number, float(read_json(study.scout.outcome)["seconds"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

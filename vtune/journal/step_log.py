@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterable
@@ -18,6 +19,8 @@ from vtune.domain.events import (
     StageEnded,
     StageName,
 )
+from vtune.foreign.bounds import BadText
+from vtune.foreign.read import open_regular
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
 
@@ -63,10 +66,10 @@ class StepLog:
 
     def _new_bytes(self, path: Path, start: int) -> bytes:
         try:
-            with open(path, "rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
                 file.seek(start)
                 return file.read(MAX_BYTES_AT_ONCE)
-        except FileNotFoundError:
+        except (FileNotFoundError, BadText):
             return b""
 
     def _read_facts(self, path: Path) -> None:

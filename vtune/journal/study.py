@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,10 +11,14 @@ from pathlib import Path
 from vtune.domain.machine import Machine
 from vtune.errors import UsageError
 from vtune.files import PRIVATE_FOLDER, refused, said_plainly, write_atomically
+from vtune.foreign.read import read_json
 from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
 from vtune.journal.links import refuse_links
 from vtune.journal.paths import StudyPaths, TrialPaths, last_study_file
+
+# Of a value of another machine's file, in an error.
+LONGEST_SHOWN = 80
 
 
 class Study:
@@ -98,10 +101,14 @@ def _owner(lock: int) -> str:
     return os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
 
 
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
 def check_machine(paths: StudyPaths, machine: Machine) -> bool:
     """Two machines never share a journal: their numbers cannot be compared. False where none is known of it yet."""
     try:
-        known = json.loads(paths.machine.read_text(encoding="utf-8"))
+        known = read_json(paths.machine)
     except (OSError, ValueError):
         return False
     here = {
@@ -111,13 +118,17 @@ def check_machine(paths: StudyPaths, machine: Machine) -> bool:
         "declared_cores": machine.declared_cores,
         "gpus": list(machine.gpus),
     }
+    if not isinstance(known, dict):
+        return False
     there = {key: known.get(key) for key in here}
     if here != there:
-        changed = ", ".join(f"{key} was {there[key]}, is {here[key]}" for key in here if here[key] != there[key])
+        changed = ", ".join(
+            f"{key} was {str(there[key])[:LONGEST_SHOWN]}, is {here[key]}" for key in here if here[key] != there[key]
+        )
         raise UsageError(
             f"study {paths.root.name} was measured on another machine ({changed})",
             hint="start it as it was started then, with the emulated GPU's driver (docs/rehearsal.md)"
-            if any(str(name).startswith("Emulated") for name in there["gpus"] or ())
+            if any(str(name).startswith("Emulated") for name in _listed(there["gpus"]))
             else "start a study of its own with --study NAME",
         )
     return True

@@ -11,6 +11,7 @@ from typing import Any
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.foreign.read import read_json
 from vtune.journal.files import to_json
 from vtune.journal.machine import machine_from_json
 from vtune.journal.records import record_from_json
@@ -32,7 +33,7 @@ class Told:
 def read_told(path: Path) -> Told:
     try:
         # NaN and Infinity, which Python's reader takes, are no numbers.
-        item = to_json(json.loads(path.read_text(encoding="utf-8")))
+        item = to_json(read_json(path))
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no JSON"
         raise UsageError(f"{path} cannot be read: {why}", hint=HINT) from None

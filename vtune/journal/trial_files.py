@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import Any
 from vtune.domain.events import GpuSample, ProcessSample, ProcessStack, StackFrame, TelemetrySample
 from vtune.domain.machine import Gpu
 from vtune.domain.trial import KernelKill, MemoryGroupEnd, Passed, RamGuard, TrialOutcome
+from vtune.foreign.json_text import parse_json
+from vtune.foreign.read import open_regular, read_bytes, read_json, read_text
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
@@ -63,14 +65,14 @@ def read_telemetry(path: Path) -> tuple[TelemetrySample, ...]:
 
 def read_outcome(folder: TrialPaths) -> TrialOutcome | None:
     try:
-        return outcome_from(folder.outcome.read_text(encoding="utf-8"))
-    except OSError:
+        return outcome_from(read_text(folder.outcome))
+    except (OSError, ValueError):
         return None
 
 
 def outcome_from(text: str) -> TrialOutcome | None:
     try:
-        item = json.loads(text)
+        item = parse_json(text)
         group, killed = item.get("group"), item.get("kernel_killed", ())
         return TrialOutcome(
             **{
@@ -89,7 +91,7 @@ def outcome_from(text: str) -> TrialOutcome | None:
 
 def _started_s(folder: TrialPaths) -> float | None:
     try:
-        started = json.loads(folder.supervisor.read_text(encoding="utf-8"))["started_s"]
+        started = read_json(folder.supervisor)["started_s"]
     except (OSError, ValueError, KeyError):
         return None
     return float(started) if isinstance(started, (int, float)) else None
@@ -97,7 +99,7 @@ def _started_s(folder: TrialPaths) -> float | None:
 
 def _gpus(path: Path) -> tuple[Gpu, ...]:
     try:
-        return tuple(Gpu(**item) for item in json.loads(path.read_text(encoding="utf-8")))
+        return tuple(Gpu(**item) for item in read_json(path))
     except (OSError, ValueError, TypeError):
         return ()
 
@@ -107,7 +109,7 @@ def _stacks(path: Path) -> tuple[ProcessStack, ...]:
         return tuple(StackFrame(**item) for item in items)
 
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         return tuple(
             ProcessStack(
                 **{
@@ -133,16 +135,16 @@ def _sample(item: Mapping[str, Any]) -> TelemetrySample:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError:
+        return read_bytes(path, most=None)
+    except (OSError, ValueError):
         return b""
 
 
 def _tail(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - TAIL_BYTES))
             return file.read().decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, ValueError):
         return ""

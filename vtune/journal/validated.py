@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vtune.files import write_atomically
+from vtune.foreign.read import read_json
 
 # Whoever validates hundreds of machines over one home folder still reads a small file.
 MOST_ENTRIES = 200
@@ -46,7 +47,7 @@ def forget(gpus: Sequence[str], driver: str | None, *, torch: str | None) -> Non
 def entries() -> list[dict[str, Any]]:
     """What cannot be read counts for nothing."""
     try:
-        found = json.loads(validated_file().read_text(encoding="utf-8"))
+        found = read_json(validated_file())
     except (OSError, ValueError):
         return []
     return (

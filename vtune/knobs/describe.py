@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, assert_never
@@ -13,7 +14,15 @@ from vtune.domain.machine import Machine
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.registry import knobs_of
 from vtune.knobs.values import values_of
-from vtune.knobs.ways import NoWay, ThroughCommand, ThroughConfig, ThroughEnvironment, ThroughHook, way_of
+from vtune.knobs.ways import (
+    NoWay,
+    ThroughCommand,
+    ThroughConfig,
+    ThroughEnvironment,
+    ThroughHook,
+    current_settings,
+    way_of,
+)
 
 # As many as fit on a line beside the words around them.
 KEYS_SHOWN = 3
@@ -49,13 +58,21 @@ def describe_all(
 ) -> tuple[KnobView, ...]:
     """`loader` is what a scout run has learnt; without it, what neither a key nor a flag names has no known value."""
     knobs = knobs_of(experiment.knobs if experiment is not None else ())
-    return tuple(describe(knob, machine, experiment, loader) for knob in knobs)
+    named = current_settings(experiment) if experiment is not None else {}
+    return tuple(describe(knob, machine, experiment, loader, named=named) for knob in knobs)
 
 
 def describe(
-    knob: Knob, machine: Machine, experiment: Experiment | None, loader: TrainLoader | None = None
+    knob: Knob,
+    machine: Machine,
+    experiment: Experiment | None,
+    loader: TrainLoader | None = None,
+    *,
+    named: Mapping[str, Scalar] | None = None,
 ) -> KnobView:
-    values = values_of(knob, machine, experiment, now=loader.settings if loader is not None else None)
+    """`named`: the experiment's current settings, where they have been worked out already."""
+    now = loader.settings if loader is not None else None
+    values = values_of(knob, machine, experiment, now=now, named=named)
     return KnobView(
         knob=knob,
         values=values,
@@ -65,8 +82,8 @@ def describe(
 
 
 def _values_note(knob: Knob, experiment: Experiment | None, values: tuple[Scalar, ...]) -> str | None:
-    bindings = experiment.knobs if experiment is not None else ()
-    if any(binding.name == knob.name and binding.values for binding in bindings):
+    binding = experiment.binding_of(knob.name) if experiment is not None else None
+    if binding is not None and binding.values:
         return f"from vtune.knobs.{knob.name}.values"
     if values:
         return None

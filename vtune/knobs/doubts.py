@@ -99,12 +99,18 @@ def list_doubt(command: Sequence[str], own: range, value_at: int, typed: str) ->
     return None
 
 
-def place_doubt(command: Sequence[str], own: range, at: int, typed: str, behind: str | None) -> str | None:
+def scripts_among(command: Sequence[str], own: range) -> tuple[int, ...]:
+    """Scripts that are no flag's value."""
+    return tuple(
+        at
+        for at in own
+        if is_script(command[at]) and not (command[at - 1].startswith("-") and "=" not in command[at - 1])
+    )
+
+
+def place_doubt(command: Sequence[str], scripts: Sequence[int], at: int, typed: str, behind: str | None) -> str | None:
     """Whose word it is, where the command starts more than one program."""
     if behind is not None:
         return f"{typed} may be a word of {behind}, not of the training behind it"
-    for later in range(at + 1, own.stop):
-        in_front = command[later - 1]
-        if is_script(command[later]) and not (in_front.startswith("-") and "=" not in in_front):
-            return f"{typed} stands in front of {command[later]}, and may not be meant for it"
-    return None
+    script = next((later for later in scripts if later > at), None)
+    return None if script is None else f"{typed} stands in front of {command[script]}, and may not be meant for it"

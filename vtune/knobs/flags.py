@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vtune.domain.effects import Scalar
@@ -11,7 +12,7 @@ from vtune.domain.knob import Knob
 from vtune.errors import UsageError
 from vtune.knobs.arguments import FLAG, OVERRIDE, own_words, plain_name, what_runs
 from vtune.knobs.batch import ACCUMULATE_STEPS
-from vtune.knobs.doubts import flag_doubt, list_doubt, override_doubt, place_doubt, section_doubt
+from vtune.knobs.doubts import flag_doubt, list_doubt, override_doubt, place_doubt, scripts_among, section_doubt
 from vtune.knobs.other_loaders import of_another_loader
 from vtune.knobs.settings import FALSE, TRUE, parse_setting, shown
 from vtune.knobs.written import word_as
@@ -87,17 +88,48 @@ def word_with(flag: Flag, knob: Knob, value: Scalar) -> str:
 
 
 def _matches(knob: Knob, command: Sequence[str]) -> Iterator[_Match]:
-    own, by_python = own_words(command)
-    behind = what_runs(command).behind
-    for at in own:
-        for match in _matches_at(knob, command, own, at, by_python=by_python):
-            doubt = match.doubt or place_doubt(command, own, at, match.typed, behind)
+    index = _indexed(tuple(command))
+    # No options behind a bare --, but a launcher may hand them on.
+    own, rest = index.own, range(index.own.stop + 1, len(command))
+    places = index.places(knob)
+    for at in (place for place in places if place in own):
+        for match in _matches_at(knob, command, own, at, by_python=index.by_python):
+            doubt = match.doubt or place_doubt(command, index.scripts, at, match.typed, index.behind)
             yield replace(match, doubt=doubt)
-    # No options, but a launcher may hand them on.
-    rest = range(own.stop + 1, len(command))
-    for at in rest:
-        for match in _matches_at(knob, command, rest, at, by_python=by_python):
+    for at in (place for place in places if place in rest):
+        for match in _matches_at(knob, command, rest, at, by_python=index.by_python):
             yield replace(match, doubt=f"{match.typed} of the command stands behind a bare --")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """A command's words by the names that they may say: thousands of knobs look for theirs among thousands of words."""
+
+    own: range
+    by_python: bool
+    behind: str | None
+    scripts: Sequence[int]
+    by_name: Mapping[str, Sequence[int]]
+
+    def places(self, knob: Knob) -> list[int]:
+        """Of each word that may be the knob, in their order; others among them."""
+        full = {dotted.rpartition(".")[2] for dotted in knob.config_keys} | set(knob.flags)
+        # argparse takes a flag's beginning for it.
+        begun = {name[:length] for name in full for length in range(1, len(name) + 1)}
+        return sorted({at for name in begun for at in self.by_name.get(name, ())})
+
+
+@functools.lru_cache(maxsize=4)
+def _indexed(command: tuple[str, ...]) -> _Indexed:
+    own, by_python = own_words(command)
+    by_name: dict[str, list[int]] = {}
+    for at, word in enumerate(command):
+        name = plain_name(word.lstrip("-+").partition("=")[0]).rpartition(".")[2]
+        short = word.startswith("-") and not word.startswith("--")
+        for said in {name, name.lower(), name.removeprefix("no_"), *(word[1:2] if short else ())}:
+            by_name.setdefault(said, []).append(at)
+    behind, scripts = what_runs(command).behind, scripts_among(command, own)
+    return _Indexed(own=own, by_python=by_python, behind=behind, scripts=scripts, by_name=by_name)
 
 
 def _matches_at(knob: Knob, command: Sequence[str], own: range, at: int, *, by_python: bool) -> Iterator[_Match]:

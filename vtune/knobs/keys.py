@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from vtune.domain.effects import Scalar
@@ -17,6 +18,8 @@ from vtune.knobs.written import read_as
 
 KeyPath = tuple[str, ...]
 
+# So many names are looked through for the one that was meant: each of thousands of knobs may be misspelt.
+MOST_NAMES = 300
 # Words by which trainings ask for a choice of their own; not a mistake.
 CHOOSES_ITSELF = frozenset(("", "auto", "max", "default", "none", "null"))
 
@@ -25,9 +28,9 @@ def find_key(knob: Knob, experiment: Experiment) -> KeyPath | None:
     """The user's binding, else a well-known name, else the only key of that name anywhere in the tree, unless the name
     is a common word."""
     config = experiment.workload.config
-    for binding in experiment.knobs:
-        if binding.name == knob.name and binding.key is not None:
-            return _bound_key(knob, binding.key, config)
+    binding = experiment.binding_of(knob.name)
+    if binding is not None and binding.key is not None:
+        return _bound_key(knob, binding.key, config)
     return None if config is None else key_named_as(knob, config, lambda value: _fits(knob, value))
 
 
@@ -123,7 +126,7 @@ def _bound_key(knob: Knob, key: KeyPath, config: Mapping[str, Any] | None) -> Ke
     dotted = ".".join(key)
     path = None if config is None else path_of(config, dotted)
     if path is None or config is None:
-        names = [".".join(found) for found, _ in leaves(config or {})]
+        names = [".".join(found) for found, _ in islice(leaves(config or {}), MOST_NAMES)]
         meant = nearest(dotted, names)
         raise UsageError(
             f'the training\'s config has no key "{dotted}"' + (f'; did you mean "{meant}"?' if meant else ""),

@@ -53,10 +53,13 @@ def knobs_of(bindings: Sequence[KnobBinding]) -> tuple[Knob, ...]:
 
 def knob_named(name: str, bindings: Sequence[KnobBinding] = ()) -> Knob:
     """`bindings`: those of the experiment, in which knobs of the user's own are known."""
-    knobs = knobs_of(bindings)
-    for knob in knobs:
+    for knob in KNOBS:
         if knob.name == name:
             return knob
+    for binding in bindings:
+        if binding.name == name:
+            return own_knob(binding)
+    knobs = knobs_of(bindings)
     meant = meant_by(name, knobs)
     raise UsageError(
         f'unknown knob "{name}"' + (f'; did you mean "{meant}"?' if meant else ""),

@@ -36,16 +36,16 @@ def parse_setting(knob: Knob, text: str) -> Scalar:
         word = text.lower()
         if word in TRUE or word in FALSE:
             return word in TRUE
-        raise UsageError(f'{knob.name} must be true or false, got "{text}"')
+        raise UsageError(f'{knob.name} must be true or false, got "{text}"', hint=takes(knob))
     if knob.kind == "text":
         return check_value(knob, text)
     if knob.kind == "float":
         try:
             return check_value(knob, float(text))
         except ValueError:
-            raise UsageError(f'{knob.name} must be a number, got "{text}"') from None
+            raise UsageError(f'{knob.name} must be a number, got "{text}"', hint=takes(knob)) from None
     if not WHOLE_NUMBER.fullmatch(text):
-        raise UsageError(f'{knob.name} must be a whole number, got "{text}"')
+        raise UsageError(f'{knob.name} must be a whole number, got "{text}"', hint=takes(knob))
     return check_value(knob, int(text))
 
 
@@ -54,28 +54,35 @@ def check_value(knob: Knob, value: object) -> Scalar:
     if knob.kind == "bool":
         if isinstance(value, bool):
             return value
-        raise UsageError(f"{knob.name} must be true or false, got {shown(value)}")
+        raise UsageError(f"{knob.name} must be true or false, got {shown(value)}", hint=takes(knob))
     if knob.kind == "text":
         return _word(knob, value)
     if knob.kind == "float":
         number = as_number(value)
         if number is None:
-            hint = AS_YAML_HAS_IT if isinstance(value, str) else None
+            hint = AS_YAML_HAS_IT if isinstance(value, str) else takes(knob)
             raise UsageError(f"{knob.name} must be a number, got {shown(value)}", hint=hint)
         return number
     if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError(f"{knob.name} must be a whole number, got {shown(value)}")
+        raise UsageError(f"{knob.name} must be a whole number, got {shown(value)}", hint=takes(knob))
     if knob.minimum is not None and value < knob.minimum:
-        raise UsageError(f"{knob.name} must be at least {knob.minimum}, got {shown(value)}", hint=_range(knob))
+        raise UsageError(f"{knob.name} must be at least {knob.minimum}, got {shown(value)}", hint=takes(knob))
     if knob.maximum is not None and value > knob.maximum:
-        raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {shown(value)}", hint=_range(knob))
+        raise UsageError(f"{knob.name} must be at most {knob.maximum}, got {shown(value)}", hint=takes(knob))
     return value
 
 
-def _range(knob: Knob) -> str | None:
-    if knob.minimum is None or knob.maximum is None:
-        return None
-    return f"{knob.name} takes whole numbers from {knob.minimum} to {knob.maximum}"
+def takes(knob: Knob) -> str:
+    """The hint of a wrong value."""
+    match knob.kind:
+        case "bool":
+            return f"{knob.name} takes true or false"
+        case "text":
+            return f"{knob.name} takes {' or '.join(knob.words) or 'a word of at most 400 printable characters'}"
+        case "float":
+            return f"{knob.name} takes a number, such as 0.5"
+    least = f" from {knob.minimum}" if knob.minimum is not None else ""
+    return f"{knob.name} takes whole numbers{least}" + (f" to {knob.maximum}" if knob.maximum is not None else "")
 
 
 def spelling_of(knob: Knob, value: object) -> tuple[Scalar, ...] | None:
@@ -108,11 +115,12 @@ def _word(knob: Knob, value: object) -> str:
     if family is not None:
         return knob.words[next(at for at, spelt in enumerate(family) if _same_word(value, spelt))]
     if not knob.words:
-        raise UsageError(f"{knob.name} must be a word, got {shown(value)}")
+        raise UsageError(f"{knob.name} must be a word, got {shown(value)}", hint=takes(knob))
     meant = nearest(value, knob.words) if isinstance(value, str) else None
     raise UsageError(
         f"{knob.name} must be one of {', '.join(knob.words)}, got {shown(value)}"
-        + (f'; did you mean "{meant}"?' if meant else "")
+        + (f'; did you mean "{meant}"?' if meant else ""),
+        hint=takes(knob),
     )
 
 

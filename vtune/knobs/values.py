@@ -36,15 +36,23 @@ RANKS = ("nproc_per_node", "nproc", "num_processes", "num_gpus")
 
 
 def values_of(
-    knob: Knob, machine: Machine, experiment: Experiment | None, *, now: Mapping[str, Scalar] | None = None
+    knob: Knob,
+    machine: Machine,
+    experiment: Experiment | None,
+    *,
+    now: Mapping[str, Scalar] | None = None,
+    named: Mapping[str, Scalar] | None = None,
 ) -> tuple[Scalar, ...]:
     """In rising order, the current value among them; () where they depend on a current value that nobody knows yet.
 
-    `now` is what the training ran with, where a trial has told it: no config or command may name it."""
-    for binding in experiment.knobs if experiment is not None else ():
-        if binding.name == knob.name and binding.values:
-            return binding.values  # the user knows better
-    current = _current(experiment, now)
+    `now` is what the training ran with, where a trial has told it: no config or command may name it.
+    `named`: the experiment's current settings, where they have been worked out already."""
+    binding = experiment.binding_of(knob.name) if experiment is not None else None
+    if binding is not None and binding.values:
+        return binding.values  # the user knows better
+    if named is None:
+        named = current_settings(experiment) if experiment is not None else {}
+    current = {**(now or {}), **named}
     if knob.kind == "bool":
         return (False, True)
     if knob.kind == "text":
@@ -103,11 +111,6 @@ def ranks_of(command: Sequence[str]) -> int:
         if argument.position < own.start and argument.name in RANKS and argument.value.isdecimal():
             return max(1, min(int(argument.value), 1024))
     return 1
-
-
-def _current(experiment: Experiment | None, now: Mapping[str, Scalar] | None) -> Mapping[str, Scalar]:
-    named = current_settings(experiment) if experiment is not None else {}
-    return {**(now or {}), **named}
 
 
 def _workers(cores: float) -> set[int]:

@@ -62,7 +62,8 @@ def way_of(knob: Knob, experiment: Experiment) -> Way:
     environment."""
     otherwise = ThroughHook if knob.loader_option is not None else NoWay
     path = find_key(knob, experiment)
-    bound = any(binding.name == knob.name and binding.key is not None for binding in experiment.knobs)
+    binding = experiment.binding_of(knob.name)
+    bound = binding is not None and binding.key is not None
     flag = None if bound else find_flag(knob, experiment.workload.command)
     match flag:
         case Flag() if flag.typed in experiment.ignored_flags:

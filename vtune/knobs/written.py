@@ -7,7 +7,7 @@ import math
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.knob import Knob
 from vtune.errors import UsageError
-from vtune.knobs.settings import FALSE, TRUE, check_value, shown, spelling_of
+from vtune.knobs.settings import FALSE, TRUE, check_value, shown, spelling_of, takes
 
 # Networks halve their input several times; no edge is asked to be rounder than this.
 ROUNDEST_EDGE = 16
@@ -18,7 +18,7 @@ def read_as(knob: Knob, raw: object) -> Scalar:
     if knob.of_list is None or not isinstance(raw, list):
         return check_value(knob, raw)
     if not raw:
-        raise UsageError(f"{knob.name} must be a whole number, got {shown(raw)}")
+        raise UsageError(f"{knob.name} must be a whole number, got {shown(raw)}", hint=takes(knob))
     parts = [part for part in (check_value(knob, one) for one in raw) if isinstance(part, int)]
     return parts[0] if knob.of_list == "first" else max(parts)
 

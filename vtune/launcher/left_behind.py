@@ -12,7 +12,7 @@ from vtune.domain.experiment import Workload
 from vtune.execution.launch_prepare import last_launches
 from vtune.execution.launch_running import left_unguarded
 from vtune.journal.counts import read_counts
-from vtune.journal.launch_files import read_json
+from vtune.journal.launch_files import read_object
 from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
 from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_outcome
@@ -76,7 +76,7 @@ def left_behind(study: StudyPaths, output: Sequence[str], workload: Workload | N
 
 def _left_by(study: StudyPaths, number: int, output: Sequence[str]) -> Left | None:
     launch = study.launch(number)
-    spec = read_json(launch.launch)
+    spec = read_object(launch.launch)
     then = spec.get("output") or ()
     if then and output and not _overlap(then, output):
         return None
@@ -84,7 +84,7 @@ def _left_by(study: StudyPaths, number: int, output: Sequence[str]) -> Left | No
     if places is None:
         return None
     unguarded = next((left for left in left_unguarded(study) if left.number == number), None)
-    state = read_json(launch.state)
+    state = read_object(launch.state)
     done = [_progress(launch.attempt(one)).steps for one in launch.attempt_numbers()]
     before = (spec.get("length") or {}).get("most_before", 0)
     return Left(
@@ -111,7 +111,7 @@ def has_saved(launch: LaunchPaths, output: Sequence[str]) -> bool:
 def _checkpoints(launch: LaunchPaths, output: Sequence[Path]) -> tuple[Path, ...] | None:
     """The folders that they are in; None where there are none, or none is left; empty where nobody knows."""
     attempts = [launch.attempt(number) for number in launch.attempt_numbers()]
-    if not launch.launch.exists() or not any(map(_has_run, attempts)):
+    if not os.path.exists(launch.launch) or not any(map(_has_run, attempts)):
         return None
     if not _has_counted_saves(launch):
         return _with_checkpoints(output, launch) or None

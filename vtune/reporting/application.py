@@ -16,7 +16,9 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
-from vtune.journal.launch_files import read_json
+from vtune.foreign.bounds import BadText
+from vtune.foreign.read import read_bytes
+from vtune.journal.launch_files import read_object
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.flags import find_flag
 from vtune.knobs.keys import find_key, key_named_as
@@ -108,7 +110,7 @@ def _unread_named(report: StudyReport, record: TrialRecord) -> UsageError | None
     workload = report.experiment.workload if report.experiment is not None else None
     if workload is None or workload.config is not None:
         return None
-    effects = read_json(StudyPaths(report.folder).trial(record.trial).spec).get("effects")
+    effects = read_object(StudyPaths(report.folder).trial(record.trial).spec).get("effects")
     by_key = any(effect.get("kind") == "SetConfigKey" for effect in effects or ())
     return why_unread(workload.command, workload.cwd) if by_key else None
 
@@ -146,9 +148,11 @@ def _trial(report: StudyReport, number: int) -> TrialRecord:
 def config_edit(file: Path, keys: Changes) -> ConfigEdit:
     """The file with these values. Writes nothing."""
     try:
-        before = file.read_bytes()
+        before = read_bytes(file)
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="let this account read it") from error
+    except BadText as error:
+        raise UsageError(f"{file} {error.message}", hint=error.hint) from error
     try:
         return ConfigEdit(file=file, before=before, after=edited(before, file.suffix, keys))
     except CannotEdit as error:

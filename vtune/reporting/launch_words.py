@@ -10,7 +10,6 @@ from typing import Any
 from vtune.domain.launch import LaunchResult, LaunchSpec
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.secrets import MASK
-from vtune.errors import VtuneError
 from vtune.reporting.commands import near
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import settings_text
@@ -58,13 +57,8 @@ def _hook_lines(spec: LaunchSpec) -> Iterator[str]:
         yield f"set by vtune's hook, as this line would: {harmless(line)}"
 
 
-def plan_to_json(
-    spec: LaunchSpec, notes: tuple[str, ...], config: str | None, refusal: VtuneError | None
-) -> dict[str, Any]:
-    """A dry run that would be refused is an error with its plan beside it: the same code as the launch would have."""
-    error = {} if refusal is None else {"error": refusal.message, "hint": refusal.hint}
+def plan_to_json(spec: LaunchSpec, notes: tuple[str, ...], config: str | None) -> dict[str, Any]:
     return {
-        **error,
         "study": spec.study,
         "launch": spec.launch,
         "trial": spec.promise.trial,
@@ -78,8 +72,7 @@ def plan_to_json(
         "notes": list(notes),
         "promised_samples_per_s": spec.promise.samples_per_s,
         "promised_run_s": spec.promise.run_s,
-        "refused": None if refusal is None else refusal.message,
-        "exit_code": 0 if refusal is None else refusal.exit_code,
+        "exit_code": 0,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vtune.domain.effects import Scalar
+from vtune.foreign.read import read_text
 from vtune.reporting.words import setting_word
 
 # Larger than any script that a person wrote.
@@ -43,9 +44,7 @@ def words_to_type(trees: list[ast.Module], name: str, value: Scalar) -> tuple[st
 
 def tree_of(file: Path) -> tuple[ast.Module, str] | None:
     try:
-        if file.stat().st_size > LARGEST_BYTES:
-            return None
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file, most=LARGEST_BYTES)
         return ast.parse(text), text
     except (OSError, ValueError, SyntaxError, RecursionError):
         return None

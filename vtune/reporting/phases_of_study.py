@@ -14,6 +14,7 @@ from vtune.domain.experiment import Limits
 from vtune.domain.phases import AskedPhases, Missed, Option, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.prediction import Prediction
 from vtune.files import write_atomically
+from vtune.foreign.read import read_json
 from vtune.journal.files import to_json
 from vtune.journal.sound import is_sound
 
@@ -89,7 +90,7 @@ def write_phases(path: Path, phases: PhasesOfStudy) -> None:
 def read_phases(path: Path) -> PhasesOfStudy | None:
     """None where there are none, or a newer vtune wrote them."""
     try:
-        item = to_json(json.loads(path.read_text(encoding="utf-8")))
+        item = to_json(read_json(path))
         if item["schema"] != SCHEMA:
             return None
         found = _phases(item)

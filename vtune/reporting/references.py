@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +57,7 @@ def find_side(reference: str, *, results: Path, study: str | None) -> Side:
     if paths is not None:
         return _of_study(reference, paths, None)
     path = Path(reference)
-    if path.is_file():
+    if os.path.isfile(path):
         return _of_file(reference, path)
     raise UsageError(f"{reference} is no trial, no study and no file", hint=_what_exists(results))
 
@@ -73,7 +74,7 @@ def _study_at(text: str, results: Path) -> StudyPaths | None:
     if text in study_names(results):
         return StudyPaths(results / text)
     paths = StudyPaths(Path(text))
-    return paths if text and paths.journal.is_file() else None
+    return paths if text and os.path.isfile(paths.journal) else None
 
 
 def _of_study(reference: str, paths: StudyPaths, number: int | None) -> Side:

@@ -13,6 +13,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limits
 from vtune.domain.search import Dimension, Guess, Hunt, Importance, Sampler, Space
 from vtune.files import write_atomically
+from vtune.foreign.read import read_json
 from vtune.journal.files import to_json
 from vtune.journal.records import prediction_from_json
 from vtune.journal.sound import is_sound
@@ -100,7 +101,7 @@ def write_search(path: Path, search: SearchOfStudy) -> None:
 def read_search(path: Path) -> SearchOfStudy | None:
     """None where there is none, or a newer vtune wrote it."""
     try:
-        item = to_json(json.loads(path.read_text(encoding="utf-8")))
+        item = to_json(read_json(path))
         if item["schema"] != SCHEMA:
             return None
         found = _search(item)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.foreign.read import read_json
 from vtune.journal.code import CODE, changed_code
 from vtune.journal.find_study import find_study
 from vtune.journal.fingerprint import fingerprint_of
@@ -182,7 +182,9 @@ def _remembered(path: Path) -> Remembered:
     except UsageError as error:
         return Remembered(unread=error)
     except OSError as error:
-        return Remembered(unread=UsageError(f"{path} cannot be read: {error.strerror}"))
+        return Remembered(
+            unread=UsageError(f"{path} cannot be read: {error.strerror}", hint="let this account read it")
+        )
 
 
 def _limits(said: Sequence[Remembered]) -> Limits:
@@ -229,7 +231,7 @@ def _scout_s(paths: StudyPaths, *tuned: PhasesOfStudy | SearchOfStudy | None) ->
 def _loader_at(experiment: Experiment | None, paths: StudyPaths, records: Sequence[TrialRecord]) -> str | None:
     """As long as the scripts are those that were asked, or those of the last trial: the line moves when they change."""
     try:
-        answer = json.loads(paths.scout_result.read_text(encoding="utf-8"))
+        answer = read_json(paths.scout_result)
         known = experiment is not None and answer["question"] == fingerprint_of(experiment)
         last = next((one for one in reversed(records) if CODE in one.evidence), None)
         known = known or (experiment is not None and last is not None and not changed_code(last, {}))

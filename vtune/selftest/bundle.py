@@ -34,6 +34,7 @@ KEPT = {
     "supervisor.json": ("started_s",),
 }
 STDERR_CHARS = 16 * 1024
+_WHICH = "name the bundle.zip that vtune doctor --selftest wrote"
 
 
 def write_bundle(
@@ -59,10 +60,10 @@ def replay(bundle: Path, cells: Sequence[Cell]) -> tuple[CellResult, ...]:
         try:
             with zipfile.ZipFile(bundle) as packed:
                 if sum(one.file_size for one in packed.infolist()) > MOST_BYTES:
-                    raise UsageError(f"{bundle} is too large for a bundle")
+                    raise UsageError(f"{bundle} is too large for a bundle", hint=_WHICH)
                 packed.extractall(folder)  # zipfile itself leaves out `..` and leading slashes
         except (OSError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{bundle} is no bundle of a self-test: {error}") from error
+            raise UsageError(f"{bundle} is no bundle of a self-test: {error}", hint=_WHICH) from error
         return judge_cells(Records(Path(folder) / RECORDS), cells)
 
 

@@ -43,6 +43,7 @@ PAIRS, BLOCK_STEPS, STEP_MS = 40, 12, 10.0
 PATIENCE_S = 30.0
 # Workers are up and batches are under way.
 STEPS_BEFORE_KILL = 5
+AGAIN = "start the self-test once more, on a quieter machine"
 
 
 def loader_run(name: str) -> Callable[[Bench], None]:
@@ -187,7 +188,7 @@ def kill_stepping(
             early = trial.poll()
             if early is not None or time.monotonic() > give_up_s:
                 ended = f"exit code {early.exit_code}, signal {early.signal}" if early else f"none in {STARTUP_S:g} s"
-                raise MachineError(f"a known training never came to its step {STEPS_BEFORE_KILL}: {ended}")
+                raise MachineError(f"a known training never came to its step {STEPS_BEFORE_KILL}: {ended}", hint=AGAIN)
             time.sleep(0.05)
             log.refresh()
         look(trial, paths)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.execution.read import read_trial
+from vtune.foreign.read import read_json
 from vtune.journal.files import complete_lines
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import TrialFiles, read_outcome, read_trial_files
@@ -59,7 +59,7 @@ class Records:
         return told
 
     def json(self, run: str, name: str) -> Any:
-        return json.loads((self.root / run / name).read_text(encoding="utf-8"))
+        return read_json(self.root / run / name)
 
     def truth(self, run: str, rank: int | None = None) -> Truth:
         suffix = "" if rank is None else f".{rank}"
@@ -79,7 +79,7 @@ class Records:
             paths = TrialPaths(self.root / run / "trial")
             note = self.note(run)
             steps = int(note.get("window_steps") or 50)
-            spec = json.loads(paths.spec.read_text(encoding="utf-8"))
+            spec = read_json(paths.spec)
             experiment = Experiment(
                 study="selftest",
                 workload=Workload(command=tuple(spec["command"]), cwd=Path()),

@@ -84,7 +84,10 @@ def _devices(survey: Survey) -> tuple[int, str]:
         )  # fmt: skip
         count = int(told.stdout.split()[-1])
     except subprocess.TimeoutExpired:
-        raise MachineError(f"torch cannot be imported by {python.executable} within {STARTUP_S:g} s") from None
+        raise MachineError(
+            f"torch cannot be imported by {python.executable} within {STARTUP_S:g} s",
+            hint="see how long `python -c 'import torch'` takes there, and start the self-test once more",
+        ) from None
     except (ValueError, IndexError):
         raise MachineError(
             f"torch cannot be imported by {python.executable}: {(told.stderr.strip().splitlines() or ['no word'])[-1]}",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -14,6 +12,10 @@ from vtune.config.trial_config import same_values
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.errors import UsageError
+from vtune.foreign.json_text import parse_json
+from vtune.foreign.read import read_text
+from vtune.foreign.toml_text import parse_toml
+from vtune.foreign.yaml_text import load_yaml_quickly
 from vtune.journal.code import changed_code
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.knobs.plan import changes_of, effects_of, gets_copy
@@ -21,6 +23,7 @@ from vtune.strategies.relaunch import ANY_LOADER, changed_since
 from vtune.strategies.turned import turned
 
 Leaves = dict[tuple[str, ...], Any]
+_READERS: Mapping[str, Callable[[str], Any]] = {".json": parse_json, ".toml": parse_toml}
 
 
 def left_out(records: Sequence[TrialRecord], experiment: Experiment, study: StudyPaths) -> frozenset[int]:
@@ -65,18 +68,12 @@ def _copy_of(folder: TrialPaths) -> Leaves | None:
     """The config that the trial got, where it got one of its own."""
     for path in sorted(folder.root.glob("config.*")):
         try:
-            text = path.read_text(encoding="utf-8")
-            read = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower(), _read_yaml)
-            tree = read(text)
-        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            read = _READERS.get(path.suffix.lower(), load_yaml_quickly)
+            tree = read(read_text(path))
+        except (OSError, ValueError, yaml.YAMLError):
             return None
         return dict(_leaves(tree)) if isinstance(tree, Mapping) else None
     return None
-
-
-def _read_yaml(text: str) -> Any:
-    """By the C library where PyYAML has it: a long study has thousands of copies, and Python takes ten times longer."""
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def _leaves(tree: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

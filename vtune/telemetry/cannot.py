@@ -21,7 +21,7 @@ NO_FILES = frozenset(("proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cannot:
-    """`blocks`: without it no trial runs here at all."""
+    """`blocks`: without it no trial runs here at all. See Blocking."""
 
     what: str
     because: str
@@ -29,27 +29,36 @@ class Cannot:
     blocks: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocking(Cannot):
+    """An error of its own, and so never without a way out."""
+
+    instead: str
+    blocks: bool = True
+
+
 def without_a_trial(proc: Path, results: Path, python: TrainingPython) -> list[Cannot]:
-    found = []
-    if not (proc / "self" / "stat").exists():
-        found.append(Cannot(what="trials cannot run", because=f"{proc} is not mounted", blocks=True))
+    found: list[Cannot] = []
+    if not os.path.exists(proc / "self" / "stat"):
+        instead = f"mount it: mount -t proc proc {proc}"
+        found.append(Blocking(what="trials cannot run", because=f"{proc} is not mounted", instead=instead))
     if python.torch is None:
         because = python.problem or f"{python.executable} has no torch"
         instead = "name the training's Python with --python FILE, or activate its environment"
-        found.append(Cannot(what="no training can be started", because=because, instead=instead, blocks=True))
+        found.append(Blocking(what="no training can be started", because=because, instead=instead))
     where = nearest_existing(results)
     in_the_way = _file_in_the_way(results)
     # The kernel's own file systems take no files, also of root.
     if in_the_way is not None or filesystem_of(where, proc) in NO_FILES or not os.access(where, os.W_OK | os.X_OK):
         because = f"{in_the_way} is no folder" if in_the_way is not None else f"{where} cannot be written to"
         instead = "another folder with --results DIR"
-        found.append(Cannot(what="trials cannot run", because=because, instead=instead, blocks=True))
+        found.append(Blocking(what="trials cannot run", because=because, instead=instead))
     return found
 
 
 def _file_in_the_way(results: Path) -> Path | None:
     path = results.absolute()
-    return next((one for one in (path, *path.parents) if one.exists() and not one.is_dir()), None)
+    return next((one for one in (path, *path.parents) if os.path.exists(one) and not os.path.isdir(one)), None)
 
 
 def of_limits(facts: Kernel, shm: SharedMemory | None) -> list[Cannot]:
@@ -90,7 +99,7 @@ def of_kernel(facts: Kernel) -> list[Cannot]:
 
 
 def of_gpus(gpus: Devices, python: TrainingPython) -> list[Cannot]:
-    found = []
+    found: list[Cannot] = []
     if gpus.why_none is not None:
         found.append(Cannot(what="no GPU is read", because=gpus.why_none))
     for one in gpus.devices:

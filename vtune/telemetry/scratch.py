@@ -68,7 +68,7 @@ def scratch(folder: Path, proc: Path = PROC, *, most_bytes: int = BYTES, seconds
 
 def nearest_existing(folder: Path) -> Path:
     path = folder.absolute()
-    while not path.is_dir() and path != path.parent:
+    while not os.path.isdir(path) and path != path.parent:
         path = path.parent
     return path
 

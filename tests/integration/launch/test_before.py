@@ -65,7 +65,7 @@ def here(tuned: Path, tmp_path: Path) -> object:
 
 def test_nothing_has_changed_since_a_trial_of_a_moment_ago(here: Path) -> None:
     told = planned(here).json
-    assert told["refused"] is None and told["trial"] == 1 and told["promised_samples_per_s"] is not None
+    assert "error" not in told and told["trial"] == 1 and told["promised_samples_per_s"] is not None
 
 
 def change_script(folder: Path) -> str:
@@ -134,14 +134,14 @@ def change_driver(folder: Path) -> str:
 )
 def test_what_has_changed_is_named(here: Path, change: Callable[[Path], str]) -> None:
     named = change(here)
-    assert named in planned(here).json["refused"]
+    assert named in planned(here).json["error"]
 
 
 def test_a_run_that_was_made_longer_is_the_one_that_was_tuned(here: Path) -> None:
     text = (here / "demo.yaml").read_text()
     (here / "demo.yaml").write_text(text.replace("\nsteps: 2000", "\nsteps: 5000\nmax_epochs: 7"))
     said = planned(here)
-    assert said.json["refused"] is None and "changed since trial 1, by max_epochs, steps" in said.stderr
+    assert "error" not in said.json and "changed since trial 1, by max_epochs, steps" in said.stderr
 
 
 def test_what_the_studys_own_runs_write_beside_the_data_has_not_changed_them(here: Path) -> None:
@@ -149,9 +149,9 @@ def test_what_the_studys_own_runs_write_beside_the_data_has_not_changed_them(her
     said = vtune("probe", "--config", "demo.yaml", "--steps", "20", "--set", "workers=2", cwd=here)
     assert said.code == 0, said.stderr
     assert (here / "images" / "index.cache").stat().st_mtime_ns > before
-    assert planned(here, "--trial", "1").json["refused"] is None
+    assert "error" not in planned(here, "--trial", "1").json
     change_data(here)
-    assert "the data: images" in planned(here, "--trial", "1").json["refused"]
+    assert "the data: images" in planned(here, "--trial", "1").json["error"]
 
 
 def test_a_launch_of_what_has_changed_is_refused_and_forced_only_when_asked(here: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_launch_of_what_has_changed_is_refused_and_forced_only_when_asked(here
     said = vtune("launch", "--config", "demo.yaml", cwd=here)
     assert said.code == 2 and "step_s" in said.stderr and "--force" in said.stderr
     assert not (here / "results" / "demo" / "launches").exists()
-    assert planned(here, "--force").json["refused"] is None
+    assert "error" not in planned(here, "--force").json
 
 
 def test_what_has_no_room_is_refused_as_this_machines_lack(a_study: Make) -> None:
@@ -206,7 +206,7 @@ def test_what_apply_wrote_into_the_config_is_no_change_of_what_was_tuned(here: P
     assert vtune("apply", "--config", "demo.yaml", "--trial", "2", "--write", cwd=here).code == 0
     assert yaml.safe_load((here / "demo.yaml").read_text())["workers"] == 2
     told = planned(here, "--trial", "2").json
-    assert told["refused"] is None and "persistent_workers" in told["by_hook"][0]
+    assert "error" not in told and "persistent_workers" in told["by_hook"][0]
     # And its line of the script is still known.
     assert vtune("apply", "--config", "demo.yaml", "--trial", "2", "--json", cwd=here).json["python"] == before
 

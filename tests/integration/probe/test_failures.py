@@ -39,6 +39,11 @@ CASES = {
         "not_observed",
         "200 backward",
     ),
+    "removes the folder of its trial": (
+        "import glob, shutil\nshutil.rmtree(*glob.glob('out/*/trials/0001'))\n" + STEPPING + "for b in loader: step(b)",
+        "not_observed",
+        "the folder of the trial was removed",
+    ),
     "is no training": ("print('hello')", "not_observed", "never imported"),
     "hides from us": ("", "not_observed", "-E, -I or -S"),
 }

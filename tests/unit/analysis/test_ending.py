@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from vtune.analysis.ending import Seen, status_of
+from vtune.analysis.ending import FOLDER_REMOVED, Seen, status_of
 from vtune.domain.experiment import Window
 from vtune.domain.trial import TrialOutcome, TrialStatus
 
@@ -187,3 +187,13 @@ def test_steps_that_an_abrupt_end_took_along_are_told_of() -> None:
     few = status_of(OUTCOME, WINDOW, replace(lost, steps=9, measured=7))
     assert few[0] is TrialStatus.TOO_SHORT and "after 9 steps or more" in (few[1] or "")
     assert "os._exit" in (few[1] or "")
+
+
+@pytest.mark.parametrize("ended", [{}, {"exit_code": 1}, {"ended_by": "trial_time"}, {"ended_by": "startup_time"}])
+def test_a_training_that_removes_the_folder_of_its_trial_is_told_so_and_not_asked_how_it_was_started(
+    ended: dict[str, object],
+) -> None:
+    nothing = replace(SEEN, pythons=0, hello=False, steps=0, measured=0, backwards=0, batches=0)
+    outcome = replace(OUTCOME, folder_removed=True, **ended)
+    assert status_of(outcome, WINDOW, nothing) == (TrialStatus.NOT_OBSERVED, FOLDER_REMOVED)
+    assert status_of(replace(outcome, ended_by="interrupt"), WINDOW, nothing)[0] is TrialStatus.INTERRUPTED

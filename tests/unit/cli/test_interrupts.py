@@ -40,9 +40,10 @@ def test_what_nohup_or_a_shell_in_the_background_ignores_stays_ignored(number: s
 
 
 def test_whatever_is_interrupted_before_it_starts_anything_says_so(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.mkfifo(tmp_path / "slow.yaml")
+    (tmp_path / "slow.yaml").write_text("a: 1\n")
+    monkeypatch.setattr("vtune.config.document.read_text", lambda path: signal.pause())
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
     try:
@@ -56,4 +57,4 @@ def test_whatever_is_interrupted_before_it_starts_anything_says_so(
 def test_with_json_that_is_said_in_an_object_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert interrupted(as_json=True) == 130
     out, err = capsys.readouterr()
-    assert json.loads(out) == {"error": err.strip(), "hint": None, "exit_code": 130}
+    assert json.loads(out) == {"error": err.strip(), "hint": "start it again", "exit_code": 130}

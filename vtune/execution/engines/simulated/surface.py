@@ -216,7 +216,9 @@ def _built(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
         return kind(**values)
     except TypeError:
         missing = [one.name for one in dataclasses.fields(kind) if one.name not in data and _is_required(one)]
-        raise UsageError(f"{where} has no {', '.join(missing)}") from None
+        raise UsageError(
+            f"{where} has no {', '.join(missing)}", hint=f"known keys: {', '.join(sorted(known))}"
+        ) from None
 
 
 def _is_required(one: dataclasses.Field[Any]) -> bool:
@@ -228,7 +230,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         hint = next((one for one in get_args(hint) if one is not type(None)), hint)
     if value is not None and dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
-            raise UsageError(f"{where} must have keys, got {value!r}")
+            raise UsageError(
+                f"{where} must have keys, got {value!r}",
+                hint=f"known keys: {', '.join(one.name for one in dataclasses.fields(hint))}",
+            )
         return _built(hint, value, where)
     if isinstance(value, list):
         return tuple(tuple(one) if isinstance(one, list) else one for one in value)
