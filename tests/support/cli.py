@@ -31,7 +31,7 @@ def quiet_env(**more: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", **more}
 
 
-def vtune(*arguments: str | Path, cwd: Path = ROOT, timeout: float = 110, **env: str) -> Said:
+def vtune(*arguments: str | Path, cwd: Path | None = None, timeout: float = 110, **env: str) -> Said:
     done = subprocess.run(
         [sys.executable, "-m", "vtune", *map(str, arguments)],
         cwd=cwd, env=quiet_env(**env), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,

@@ -32,7 +32,7 @@ print(json.dumps([one.gpu.name, one.used_bytes, one.util_percent, [p.pid for p i
 def start(*arguments: str | Path, scratch: Path, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(EMULATED / "vtune_emulated.py"), *map(str, arguments)],
-        cwd=ROOT, env=quiet_env(XDG_CACHE_HOME=str(scratch / "cache"), TMPDIR=str(scratch), **env),
+        env=quiet_env(XDG_CACHE_HOME=str(scratch / "cache"), TMPDIR=str(scratch), **env),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -72,7 +72,7 @@ class Launches:
         self.count = 0
 
     def prepare(self, *command: str, locks: tuple[str, ...] = ()) -> tuple[Any, Path]:
-        spec = replace(self.trials.spec(*command, cwd=ROOT), outlives=True, locks=locks)
+        spec = replace(self.trials.spec(*command), outlives=True, locks=locks)
         self.count += 1
         return spec, self.trials.folder(spec, f"launch{self.count}")
 
@@ -127,7 +127,7 @@ def supervisor_of(folder: Path) -> int:
 
 def test_a_real_training_has_the_losses_of_one_by_hand_and_is_counted(trials, tmp_path, finish):
     train = [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config"]
-    by_hand = subprocess.run([*train, tiny(tmp_path, "hand")], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    by_hand = subprocess.run([*train, tiny(tmp_path, "hand")], capture_output=True, text=True, timeout=100)
     assert by_hand.returncode == 0, by_hand.stderr
     run, folder, _ = Launches(trials, INJECT).start(*train, str(tiny(tmp_path, "launched")))
     outcome = finish(run)

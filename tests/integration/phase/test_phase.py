@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 
 TRAINING = [sys.executable, str(Path(__file__).with_name("train.py")), "--num-workers", "1", "--batch-size", "2"]
 PLAN = "phases:\n  - turn: {workers: [2, 4]}\n  - turn: {prefetch_factor: [4]}\n"
@@ -38,7 +38,7 @@ def words(results: Path, *more: str) -> list[str]:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "vtune", *arguments], env=quiet_env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

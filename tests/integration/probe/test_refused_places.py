@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, Said, quiet_env, vtune
+from support.cli import Said, quiet_env, vtune
 
 SCRIPT = Path(__file__).parents[1] / "survival" / "train_two_workers.py"
 # Root may do all without asking; without its capabilities it asks like anybody.
@@ -60,7 +60,7 @@ def by_anybody(*arguments: str) -> Said:
         pytest.skip("no setpriv, so root is refused nothing")
     done = subprocess.run(
         [*LIKE_ANYBODY, sys.executable, "-m", "vtune", *arguments],
-        cwd=ROOT, env=quiet_env(), capture_output=True, text=True, timeout=110, stdin=subprocess.DEVNULL,
+        env=quiet_env(), capture_output=True, text=True, timeout=110, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return Said(done.returncode, done.stdout, done.stderr)
 

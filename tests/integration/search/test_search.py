@@ -34,7 +34,7 @@ def words(results: Path, *more: str) -> list[str]:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "vtune", *arguments], env=quiet_env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -56,7 +56,16 @@ def wait_for_steps(results: Path, trial: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_quickstart_is_searched_in_four_trials(results: Path) -> None:
-    asked = ["search", "--config", "configs/quickstart.yaml", "--results", results, "--no-confirm", "--steps", "20"]
+    asked = [
+        "search",
+        "--config",
+        ROOT / "configs" / "quickstart.yaml",
+        "--results",
+        results,
+        "--no-confirm",
+        "--steps",
+        "20",
+    ]
     said = vtune(*asked, "--trials", "4", timeout=500, COLUMNS="80")
     assert said.code == 0, said.stderr
     assert "\x1b" not in said.stdout + said.stderr and max(map(len, said.stdout.splitlines()[:30])) <= 80

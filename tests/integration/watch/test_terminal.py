@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 from support.screen import as_it_stands
 from support.trainings import Training
 
@@ -54,7 +54,7 @@ def watched_on_a_terminal(training: Training) -> Iterator[Terminal]:
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "vtune", "watch", str(training.pid)],
-        cwd=ROOT, env=env, stdin=other, stdout=other, stderr=other, start_new_session=True,
+        env=env, stdin=other, stdout=other, stderr=other, start_new_session=True,
     )  # fmt: skip
     os.close(other)
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from emulated.fake_nvml import GIB, FakeDriver
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 from support.trainings import Training, watching
 from vtune.execution.watch_find import find_training
 
@@ -173,7 +173,7 @@ def test_what_another_users_training_keeps_to_itself_is_said(start: Callable[...
     training = start("sleep", "fork")
     training.wait_for_steps()
     done = subprocess.run(
-        [sys.executable, "-c", AS_ANOTHER, str(training.pid)], cwd=ROOT, env=quiet_env(), capture_output=True, text=True
+        [sys.executable, "-c", AS_ANOTHER, str(training.pid)], env=quiet_env(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

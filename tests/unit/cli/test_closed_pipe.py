@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 from support.studies import a_trial, write_study
 
 
@@ -17,7 +17,7 @@ def into_a_closed_pipe(*arguments: str | Path, stderr_too: bool = False, **env: 
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "vtune", *map(str, arguments)], cwd=ROOT, env=quiet_env(**env), timeout=60,
+        [sys.executable, "-m", "vtune", *map(str, arguments)], env=quiet_env(**env), timeout=60,
         stdout=write, stderr=write if stderr_too else subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(write)
