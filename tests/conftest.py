@@ -85,6 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "gpu"):
             item.add_marker(pytest.mark.gpu)
+            item.add_marker(pytest.mark.timing)
     if _gpu_count() == 0:
         left_out = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=left_out)

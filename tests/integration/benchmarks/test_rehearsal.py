@@ -136,6 +136,7 @@ def test_the_driver_frees_what_a_process_that_died_had_taken(scratch: Path, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_one_setting_by_brute_force_is_what_arithmetic_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EMULATED))
     import brute_force

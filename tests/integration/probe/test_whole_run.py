@@ -13,7 +13,7 @@ from support.cli import quiet_env, vtune
 
 SCRIPT = Path(__file__).parent / "scripts" / "whole_run.py"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 def both(tmp_path: Path, *options: str, steps: int) -> tuple[Any, float, float]:

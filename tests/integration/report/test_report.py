@@ -38,6 +38,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.timing
 def test_a_study_is_reported_while_it_grows_and_after_its_trials_are_gone(tmp_path: Path) -> None:
     script, results = tmp_path / "train.py", tmp_path / "results"
     script.write_text(SCRIPT)

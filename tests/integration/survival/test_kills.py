@@ -87,6 +87,7 @@ VICTIMS: dict[str, Callable[[int, Path], int | None]] = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.timing
 def test_twenty_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
     results = tmp_path / "out"
     arguments = [

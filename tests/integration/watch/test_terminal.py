@@ -86,6 +86,7 @@ def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Calla
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_what_stands_on_the_terminal_is_the_last_picture_alone_within_its_width_and_stays_when_left(
     start: Callable[..., Training],
 ) -> None:

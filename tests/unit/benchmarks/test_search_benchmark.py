@@ -143,6 +143,7 @@ def test_half_a_line_of_one_who_was_killed_is_passed_over(tmp_path: Path) -> Non
     assert Lines(path).get("two") == {"a": 2} and Lines(path).get("one") == {"a": 1}
 
 
+@pytest.mark.slow
 def test_a_quick_cell_is_searched_and_not_searched_again(tmp_path: Path) -> None:
     asked = ("short-epochs", False, ["random alone", "ladder"], 1, tmp_path, True, False)
     name, rows = simulated.cell(*asked)

@@ -151,16 +151,21 @@ def test_an_interrupted_launch_is_asked_for_again(case: Case) -> None:
     "status",
     [
         TrialStatus.CRASHED,
-        TrialStatus.OUT_OF_RAM,
         TrialStatus.OUT_OF_VRAM,
-        TrialStatus.OUT_OF_SHM,
-        TrialStatus.REFUSED,
         TrialStatus.INVALID,
-        TrialStatus.HUNG,
-        TrialStatus.TOO_SHORT,
-        TrialStatus.DIVERGED,
-        TrialStatus.NOT_OBSERVED,
-        TrialStatus.TIMED_OUT,
+        *(
+            pytest.param(status, marks=pytest.mark.slow)
+            for status in (
+                TrialStatus.OUT_OF_RAM,
+                TrialStatus.OUT_OF_SHM,
+                TrialStatus.REFUSED,
+                TrialStatus.HUNG,
+                TrialStatus.TOO_SHORT,
+                TrialStatus.DIVERGED,
+                TrialStatus.NOT_OBSERVED,
+                TrialStatus.TIMED_OUT,
+            )
+        ),
     ],
 )
 def test_it_survives_whatever_fails(case: Case, status: TrialStatus) -> None:

@@ -208,6 +208,7 @@ def test_a_sampler_loads_only_what_it_needs(samplers: tuple[Sampler, ...], never
     assert not loaded & never
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_never_loads_torch_here_and_answers_as_where_it_is_loaded() -> None:
     pytest.importorskip("torch")
     answers, loaded = answers_and_loaded(elsewhere("gp", PYTHONHASHSEED="1"))

@@ -106,7 +106,9 @@ def alike(found: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 
 # In the first epoch before any checkpoint and after one, at an epoch's last step, in the second epoch.
-@pytest.mark.parametrize("kills", [(1,), (5,), (6,), (7,), (2, 1, 4), (12,)])
+@pytest.mark.parametrize(
+    "kills", [(5,), (2, 1, 4), *(pytest.param(kills, marks=pytest.mark.slow) for kills in ((1,), (6,), (7,), (12,)))]
+)
 def test_a_killed_training_goes_on_bit_for_bit(
     write_config, tmp_path: Path, uninterrupted, kills: tuple[int, ...]
 ) -> None:
@@ -258,7 +260,7 @@ def test_a_new_file_among_the_data_does_not_move_the_split(write_config, tmp_pat
     assert result(tmp_path / "run")[0] == result(tmp_path / "whole")[0]
 
 
-@pytest.mark.parametrize("is_moved", [False, True])
+@pytest.mark.parametrize("is_moved", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_however_often_it_is_resumed_and_from_where_the_same_records_judge(
     write_config, tmp_path: Path, volumes, is_moved: bool
 ) -> None:

@@ -271,6 +271,7 @@ def test_the_data_is_told_before_the_first_step(
     assert "Looked into 2 of 2 volumes before the first step, at 0.0276 million voxels\n" in shown
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_told_once_and_the_training_goes_on(write_config, tmp_path: Path) -> None:
     """As `| head -1` does."""
     process = start(write_config({"training.log_every_n_steps": 1}))
