@@ -125,6 +125,7 @@ def supervisor_of(folder: Path) -> int:
     return int(json.loads((folder / "supervisor.json").read_text())["supervisor_pid"])
 
 
+@pytest.mark.slow
 def test_a_real_training_has_the_losses_of_one_by_hand_and_is_counted(trials, tmp_path, finish):
     train = [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config"]
     by_hand = subprocess.run([*train, tiny(tmp_path, "hand")], capture_output=True, text=True, timeout=100)
@@ -182,6 +183,7 @@ def test_its_ram_limit_holds_without_whoever_started_it(launches, trials, wait_f
     assert outcome.over is not None
 
 
+@pytest.mark.slow
 def test_asked_to_end_the_bundled_training_saves_and_leaves_nothing(trials, tmp_path, finish, living, wait_for):
     config = tiny(tmp_path, "run", train_iterations_per_epoch=100_000)
     train = (sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config", str(config))

@@ -96,6 +96,7 @@ def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(result
     assert plan.json["plan"]["name"] == "own" and plan.json["race_launches_at_most"] == 0
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Path) -> None:
     program = started(*words(results, "--json", "--steps", "1000"))
     wait_for_steps(results, 1)
@@ -109,6 +110,7 @@ def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Pa
     assert json.loads(stdout)["interrupted"] is True
 
 
+@pytest.mark.slow
 def test_a_study_that_another_vtune_uses_is_refused(results: Path) -> None:
     first = started(*words(results))
     wait_for_steps(results, 1)

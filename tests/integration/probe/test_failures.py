@@ -67,12 +67,14 @@ def test_the_status_says_how_the_training_ended(tmp_path: Path, name: str) -> No
     assert words in said.json["trial"]["detail"]
 
 
+@pytest.mark.slow
 def test_the_trainings_own_words_come_first(tmp_path: Path) -> None:
     said = probe(tmp_path, CASES["raises at once"][0])
     assert said.code == 5
     assert 0 < said.stdout.index("ValueError: the moon is full") < said.stdout.index("crashed:")
 
 
+@pytest.mark.slow
 def test_a_training_that_never_steps_is_given_up_after_its_time(tmp_path: Path) -> None:
     said = probe(tmp_path, STEPPING + "import time\ntime.sleep(600)", "--json", "--startup-time", "4s")
     assert said.code == 5

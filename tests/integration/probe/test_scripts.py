@@ -153,6 +153,7 @@ def test_a_training_that_fails_in_its_scout_run_keeps_its_evidence(tmp_path: Pat
     assert "before any step" in words.read_text()
 
 
+@pytest.mark.slow
 def test_a_changed_effective_batch_is_said_with_the_rules_for_the_learning_rate(tmp_path: Path) -> None:
     said = vtune(
         "probe", "--json", "--results", tmp_path / "out", "--steps", "20", "--set", "batch_size=8", "--",

@@ -115,6 +115,7 @@ def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(result
     assert plan.json["search"]["asked"] == {"trials": 7, "budget_s": 600.0} and plan.json["trials_at_most"] <= 7
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Path) -> None:
     program = started(*words(results, "--json", "--steps", "1000"))
     wait_for_steps(results, 1)

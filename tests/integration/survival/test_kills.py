@@ -202,6 +202,7 @@ def test_a_second_interrupt_leaves_at_once_and_leaves_nothing(tmp_path: Path) ->
     assert not of_this_study(results)
 
 
+@pytest.mark.slow
 def test_two_vtunes_on_one_study_never_mix(tmp_path: Path) -> None:
     results = tmp_path / "out"
     arguments = ["probe", "--study", "s", "--results", str(results), "--json", "--", sys.executable, str(SCRIPT)]
@@ -219,6 +220,7 @@ def test_two_vtunes_on_one_study_never_mix(tmp_path: Path) -> None:
     assert waiting.code == 0 and json.loads(stdout)["trial"]["trial"] == 1 and waiting.json["trial"]["trial"] == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_the_scout_run_ends_all_of_it(tmp_path: Path) -> None:
     results = tmp_path / "out"
     program = subprocess.Popen(

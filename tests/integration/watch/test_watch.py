@@ -24,9 +24,9 @@ from vtune.execution.watch_find import find_training
     ("slow", "by", "kind"),
     [
         ("sleep", "fork", "starved"),
-        ("load", "spawn", "starved"),
-        ("model", "forkserver", "cpu"),
-        ("hang", "fork", "still"),
+        pytest.param("load", "spawn", "starved", marks=pytest.mark.slow),
+        pytest.param("model", "forkserver", "cpu", marks=pytest.mark.slow),
+        pytest.param("hang", "fork", "still", marks=pytest.mark.slow),
     ],
 )
 def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_waits_for_within_ten_seconds(
@@ -51,6 +51,7 @@ def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_wa
     assert training.process.poll() is None
 
 
+@pytest.mark.slow
 def test_steps_and_what_is_left_of_the_run_are_read_from_its_log(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -70,6 +71,7 @@ def test_a_worker_that_is_named_stands_for_its_training(start: Callable[..., Tra
     assert find_training(str(training.workers()[0]), tmp_path).pid == training.pid
 
 
+@pytest.mark.slow
 def test_several_trainings_are_listed_and_none_is_chosen(start: Callable[..., Training]) -> None:
     holds_torch = "import torch; print('here', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", holds_torch], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
@@ -122,6 +124,7 @@ def test_piped_it_says_a_line_each_five_seconds_and_the_end_with_the_error_of_th
     assert "error     ValueError: the mask has another shape" in out
 
 
+@pytest.mark.slow
 def test_it_ends_when_nobody_reads_its_lines_any_more(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -133,6 +136,7 @@ def test_it_ends_when_nobody_reads_its_lines_any_more(start: Callable[..., Train
     assert training.process.poll() is None
 
 
+@pytest.mark.slow
 def test_leaving_is_no_interruption_and_leaves_the_training_alone(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -188,7 +192,7 @@ def _anonymous_bytes(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-@pytest.mark.parametrize(("util", "kind"), [(13, "starved"), (96, "gpu")])
+@pytest.mark.parametrize(("util", "kind"), [(96, "gpu"), pytest.param(13, "starved", marks=pytest.mark.slow)])
 def test_with_a_gpu_its_utilization_is_part_of_the_verdict(
     start: Callable[..., Training], fake_driver: FakeDriver, util: int, kind: str
 ) -> None:

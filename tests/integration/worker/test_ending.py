@@ -42,6 +42,7 @@ def test_an_exit_that_is_swallowed_is_raised_again_and_then_enforced(start: Star
     assert len(run.facts("end")) == 1
 
 
+@pytest.mark.slow
 def test_with_an_optimizer_for_each_parameter_the_training_still_ends(start: Start) -> None:
     started = start("optimizer_in_backward.py")
     started.wait_for('"optimizer": 3')

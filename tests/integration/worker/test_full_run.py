@@ -58,7 +58,9 @@ def test_the_counts_are_the_trainings_own_and_its_losses_those_without_hooks(bot
     assert counts.pid == watched.facts("left")[0]["in"]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
+)
 def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, method: str) -> None:
     plain, watched = both(
         "plain.py", "--batch", 4, "--epochs", 2, "--workers", 2, "--start-method", method, launch=True
@@ -70,6 +72,7 @@ def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, m
     assert not watched.facts("first_batch")
 
 
+@pytest.mark.slow
 def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_same(both: Any) -> None:
     plain, watched = both("anew_each_epoch.py", launch=True)
     unchanged(plain, watched)
@@ -86,6 +89,7 @@ def test_random_numbers_and_what_frameworks_inspect_are_as_without_us(both: Any)
     unchanged(*both("inspected.py", launch=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_each_rank_counts_for_itself(both: Any, tmp_path: Path, method: str) -> None:
     plain, watched = both("spawned_ranks.py", method, tmp_path, launch=True)
@@ -105,6 +109,7 @@ def test_saves_are_counted_with_their_time(both: Any, tmp_path: Path) -> None:
     assert total(counts, "saved") == 3
 
 
+@pytest.mark.slow
 def test_a_save_that_is_not_felt_is_a_checkpoint_all_the_same(both: Any) -> None:
     words = "import io, torch\nfor _ in range(7): torch.save(None, io.BytesIO())"
     plain, watched = both("-c", words, launch=True)
@@ -126,6 +131,7 @@ def test_loaders_are_turned_as_the_spec_asks(learnt: Any, start: Any) -> None:
     assert told["turned"] == {"batch_size": 6}
 
 
+@pytest.mark.slow
 def test_no_device_is_timed_and_no_step_looked_at_closely(both: Any) -> None:
     plain, watched = both("on_a_device.py", "--steps", 120, path=BENCHMARKS, launch=True)
     unchanged(plain, watched)
@@ -135,6 +141,7 @@ def test_no_device_is_timed_and_no_step_looked_at_closely(both: Any) -> None:
     assert watched.facts("memory")[-1]["allocated_peak"] > 0
 
 
+@pytest.mark.slow
 def test_a_stop_file_does_not_end_it(start: Any) -> None:
     started = start("plain.py", "--epochs", 40, launch=True)
     (started.folder / "stop").write_text("0\n")

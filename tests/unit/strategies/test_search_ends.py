@@ -43,6 +43,7 @@ def by_optuna(history: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [record for record in history if "Optuna" in record.reason]
 
 
+@pytest.mark.slow
 def test_a_search_with_a_model_that_is_off_ends_where_nothing_is_won(
     misled: tuple[Search, list[TrialRecord]],
 ) -> None:
