@@ -209,7 +209,9 @@ def test_trials_of_something_else_do_not_lead_it_astray(case: Case) -> None:
 
 
 @pytest.mark.parametrize("plan", bundled_plans())
-@pytest.mark.parametrize("surface", [SMALL_VOLUMES, FOUR_CORES], ids=lambda surface: surface.name)
+@pytest.mark.parametrize(
+    "surface", [SMALL_VOLUMES, pytest.param(FOUR_CORES, marks=pytest.mark.slow)], ids=lambda surface: surface.name
+)
 def test_a_plan_resumed_at_any_moment_proposes_and_chooses_the_same(
     surface: Surface, plan: str, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_optuna_is_told_by_how_much_a_trial_is_over_its_limit(monkeypatch: pytes
     }
 
 
+@pytest.mark.slow
 def test_a_mistrusted_model_and_optuna_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = simulated_experiment(FOUR_CORES, knobs=(KnobBinding(name="batch_size"),))
     study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)

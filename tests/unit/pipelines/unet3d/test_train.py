@@ -340,7 +340,8 @@ def test_zero_workers_take_no_loader_options(write_config) -> None:
     assert (loader.num_workers, loader.prefetch_factor, loader.persistent_workers) == (0, None, False)
 
 
-@pytest.mark.parametrize("worker_start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("worker_start", ["fork", "spawn"])
 def test_an_exit_raised_inside_of_a_step_unwinds_and_leaves_no_process(
     write_config, tmp_path: Path, root: Path, worker_start: str
 ) -> None:
