@@ -121,6 +121,7 @@ def test_a_save_that_is_not_felt_is_a_checkpoint_all_the_same(both: Any) -> None
     assert len(watched.facts("saved")) <= 2
 
 
+@pytest.mark.slow
 def test_loaders_are_turned_as_the_spec_asks(learnt: Any, start: Any) -> None:
     key = next(fact["key"] for fact in learnt.facts("loader") if fact["asked"] and fact["asked"]["batch_size"] == 4)
     effects = [{"kind": "SetDataLoaderOption", "loader": key, "option": "batch_size", "value": 6}]

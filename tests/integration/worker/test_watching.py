@@ -97,6 +97,7 @@ def test_two_optimizers_are_told_apart(both: Any) -> None:
     assert len(watched.records(BACKWARD)) == 18
 
 
+@pytest.mark.slow
 def test_the_training_loader_is_the_one_that_feeds_steps_though_validation_comes_first(both: Any) -> None:
     plain, watched = both("validation_first.py")
     unchanged(plain, watched)
