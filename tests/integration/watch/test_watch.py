@@ -111,14 +111,14 @@ def test_piped_it_says_a_line_each_five_seconds_and_the_end_with_the_error_of_th
     training = start("sleep", "fork")
     training.wait_for_steps()
     watched = watching(training)
-    time.sleep(6.5)
+    assert watched.stdout is not None
+    line = watched.stdout.readline()
     with training.log.open("a") as log:
         log.write("Traceback (most recent call last):\nValueError: the mask has another shape\n")
     time.sleep(1.0)
     training.end()
     out, err = watched.communicate(timeout=20)
     assert watched.returncode == 0, err
-    line = out.splitlines()[0]
     assert "starved for data" in line and "2 workers" in line and "\x1b" not in out
     assert f"process {training.pid} · ended, ran for" in out
     assert "error     ValueError: the mask has another shape" in out
