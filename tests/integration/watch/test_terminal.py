@@ -71,6 +71,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
