@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 # 10 ms a sample in the loader, 20 in the training: sleeping is exact to some 0.1 ms, a batch costs the rest.
 LOAD, COMPUTE = 0.010, 0.020
 
-pytestmark = [pytest.mark.slow, pytest.mark.timing]
+pytestmark = pytest.mark.slow
 
 
 def probe(results: Path, *options: object, script: str = "known_costs.py", **env: str) -> Said:
@@ -48,6 +48,7 @@ def no_more_than_8_fit(found: dict[str, Any]) -> None:
     assert "batch 16 does not fit" in found["ended_because"] and "OutOfMemoryError" in found["ended_because"]
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("options", "workers"),
     [
@@ -69,6 +70,7 @@ def test_both_rates_are_those_of_arithmetic_and_what_does_not_fit_ends_the_ladde
     no_more_than_8_fit(found)
 
 
+@pytest.mark.timing
 def test_a_new_iterator_for_each_step_is_no_part_of_its_computing(tmp_path: Path) -> None:
     found = ceiling_of(tmp_path / "out", "--loop", "next_iter", "--length", 80)
     # Ending and starting two workers takes as long as the step itself, and more cores than there may be.
@@ -76,6 +78,7 @@ def test_a_new_iterator_for_each_step_is_no_part_of_its_computing(tmp_path: Path
     no_more_than_8_fit(found)
 
 
+@pytest.mark.timing
 def test_accumulation_changes_no_rate(tmp_path: Path) -> None:
     found = ceiling_of(tmp_path / "out", "--accumulate", 4, "--a-step", 0.08)
     is_by_arithmetic(found, workers=2, compute=16 / (16 * COMPUTE + 0.08))
@@ -127,6 +130,7 @@ def test_a_ram_limit_ends_the_ladder_before_it_is_reached(tmp_path: Path) -> Non
     assert "of RAM" in found["ended_because"] and len(found["ladder"]) >= 1
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("every_step", [True, False], ids=["synchronized", "running-ahead"])
 def test_on_a_device_its_own_time_counts_and_its_memory_is_told_by_size(tmp_path: Path, every_step: bool) -> None:
     """Emulated: not yet run on a GPU. The script itself stops when its own view of the peaks is not what it expects."""
