@@ -100,7 +100,7 @@ def launches(trials: Any) -> Launches:
 def start_and_be_killed(spec_folder: Path, inject: Path) -> int:
     """The training's pid, once whoever started it is gone by SIGKILL."""
     starter = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(spec_folder), str(inject)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-c", STARTER, str(spec_folder), str(inject)], stdout=subprocess.PIPE, text=True
     )
     assert starter.stdout is not None
     leader = int(starter.stdout.readline())
