@@ -14,6 +14,7 @@ from support.launches import Study
 Make = Callable[..., Study]
 
 
+@pytest.mark.slow
 def test_what_a_stopped_launch_saved_is_overwritten_only_when_asked(a_study: Make) -> None:
     study = a_study(steps=2000)
     started = study.start()

@@ -159,6 +159,7 @@ def test_two_studies_that_write_to_one_folder_never_run_at_once(a_study: Make, r
     assert said.code == 2 and "demo" in said.stderr and "/launches/0001 stopped after" in said.stderr, said.stderr
 
 
+@pytest.mark.slow
 def test_trials_and_a_full_run_of_one_training_keep_out_of_each_others_way(a_study: Make) -> None:
     study = a_study(steps=2000)
     lock = os.open(study.paths.lock, os.O_RDWR | os.O_CREAT)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.cli import Said, vtune
+from support.cli import Said, vtune, vtune_in_process
 from support.launches import CONFIG, SCRIPT, Study, measured
 from vtune.journal.journal import Journal
 
@@ -41,7 +41,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def planned(folder: Path, *more: str) -> Said:
-    return vtune("launch", "--config", "demo.yaml", "--dry-run", "--json", *more, cwd=folder)
+    return vtune_in_process("launch", "--config", "demo.yaml", "--dry-run", "--json", *more, cwd=folder)
 
 
 def copied(tuned: Path, folder: Path) -> Path:

@@ -135,6 +135,7 @@ def test_a_full_disk_at_the_checkpoint_is_a_clear_stop_and_no_reason_for_other_s
     assert study.living() == {}
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_a_clear_stop_that_names_the_same_settings_once_more(a_study: Make) -> None:
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), accident="lost_worker", at_step=25)
     said = study.launch("--trial", "2", "--json")

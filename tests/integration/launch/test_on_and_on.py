@@ -120,6 +120,7 @@ def test_a_training_that_took_the_locks_between_two_attempts_ends_the_launch_wit
     assert events(study)[-1]["kind"] == "ended"
 
 
+@pytest.mark.slow
 def test_while_another_vtune_uses_the_study_the_journals_line_waits(a_study: Make) -> None:
     study, held = a_study(steps=12), []
 

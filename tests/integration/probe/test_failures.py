@@ -102,6 +102,7 @@ def test_slow_steps_give_a_provisional_answer_within_the_trial_time(tmp_path: Pa
     assert record["samples_per_s"] == pytest.approx(2 / 0.3, rel=0.1)
 
 
+@pytest.mark.slow
 def test_hostile_words_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> None:
     said = probe(tmp_path, "import torch\nraise ValueError('\\x1b[31mred\\x07 [bold]not bold[/bold]')")
     assert said.code == 5
@@ -109,6 +110,7 @@ def test_hostile_words_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> 
     assert "[bold]not bold[/bold]" in said.stdout
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_passed_ends_the_trial_with_exit_4(tmp_path: Path) -> None:
     growing = STEPPING + (
         "import time\nkept = []\n"

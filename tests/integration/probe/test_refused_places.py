@@ -131,6 +131,7 @@ def vtune_probe(results: Path) -> Said:
     )
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_while_the_trial_runs_costs_none_of_its_measurement(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("mounting a small disk needs root")

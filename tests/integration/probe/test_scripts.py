@@ -94,6 +94,7 @@ def first_bytes_of_a_run_without_us(script: Path, count: int) -> bytes:
     return text
 
 
+@pytest.mark.slow
 def test_loader_options_are_turned_from_inside_where_no_config_names_them(tmp_path: Path) -> None:
     said = vtune(
         "probe", "--json", "--results", tmp_path / "out", "--set", "workers=2", "--set", "batch_size=8", "--set",
@@ -149,6 +150,7 @@ def test_a_loader_that_moved_in_an_imported_module_is_looked_for_again(tmp_path:
     assert said.json["trial"]["settings"]["workers"] == 1
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_in_its_scout_run_keeps_its_evidence(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch\nraise ValueError('before any step')\n")

@@ -97,6 +97,7 @@ def test_after_a_kill_it_goes_on_and_measures_nothing_twice(results: Path) -> No
     assert vtune(*asked).json["search"] == said.json["search"] and journal(results) == after
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(results: Path) -> None:
     program = started(*words(results, "--trials", "7", "--budget", "10m", "--json"))
     wait_for_steps(results, 1)

@@ -152,7 +152,7 @@ def test_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "how", [signal.SIGINT, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGTERM, signal.SIGHUP))]
+    "how", [pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 )
 def test_an_interrupt_keeps_what_was_measured_and_says_so(tmp_path: Path, how: signal.Signals) -> None:
     results = tmp_path / "out"

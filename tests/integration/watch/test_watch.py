@@ -90,6 +90,7 @@ def test_several_trainings_are_listed_and_none_is_chosen(start: Callable[..., Tr
     assert not any(f"vtune watch {pid} " in said.json["hint"] for pid in pair[1].workers())
 
 
+@pytest.mark.slow
 def test_a_study_names_its_own_training(start: Callable[..., Training], tmp_path: Path) -> None:
     results = tmp_path / "results"
     attempt = results / "mine" / "launches" / "0001" / "attempts" / "01"
@@ -172,6 +173,7 @@ with Watching(int(sys.argv[1]), Asked()) as watching:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_what_another_users_training_keeps_to_itself_is_said(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")

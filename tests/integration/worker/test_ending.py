@@ -32,6 +32,7 @@ def test_a_training_ends_cleanly_after_the_named_step(start: Start) -> None:
     assert steps[-1].b <= end["t"]
 
 
+@pytest.mark.slow
 def test_an_exit_that_is_swallowed_is_raised_again_and_then_enforced(start: Start) -> None:
     started = start("endless.py", "swallow")
     started.wait_for('"optimizer"')

@@ -58,9 +58,8 @@ def test_the_counts_are_the_trainings_own_and_its_losses_those_without_hooks(bot
     assert counts.pid == watched.facts("left")[0]["in"]
 
 
-@pytest.mark.parametrize(
-    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, method: str) -> None:
     plain, watched = both(
         "plain.py", "--batch", 4, "--epochs", 2, "--workers", 2, "--start-method", method, launch=True
@@ -85,6 +84,7 @@ def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_s
     assert sources == {one.source: 3 for one in counts.of("delivered")}
 
 
+@pytest.mark.slow
 def test_random_numbers_and_what_frameworks_inspect_are_as_without_us(both: Any) -> None:
     unchanged(*both("inspected.py", launch=True))
 
@@ -98,6 +98,7 @@ def test_each_rank_counts_for_itself(both: Any, tmp_path: Path, method: str) -> 
     assert {one.pid for one in counts_of(watched)} == {fact["in"] for fact in watched.facts("optimizer")}
 
 
+@pytest.mark.slow
 def test_saves_are_counted_with_their_time(both: Any, tmp_path: Path) -> None:
     plain, watched = both("saving.py", tmp_path, launch=True)
     unchanged(plain, watched)

@@ -58,6 +58,7 @@ def test_what_frameworks_inspect_and_the_random_numbers_are_as_without_us(both: 
     assert bare["where"].split(":")[0].endswith("inspected.py")
 
 
+@pytest.mark.slow
 def test_persistent_workers_tell_each_batch_of_both_epochs(both: Any) -> None:
     plain, watched = both("plain.py", "--workers", 2, "--persistent")
     unchanged(plain, watched)

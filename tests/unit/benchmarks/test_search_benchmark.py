@@ -38,6 +38,7 @@ def test_each_kind_of_training_is_there_with_all_that_may_be_asked_for() -> None
     assert len(trainings(is_misspecified=True)) == 11
 
 
+@pytest.mark.slow
 def test_twice_the_batch_is_slower_and_four_times_is_the_best_where_there_are_cliffs(tmp_path: Path) -> None:
     truths = Truths(Training(surface=BATCH_CLIFFS), tmp_path, quick=True)
     left = [truths.regret({"workers": 8, "batch_size": batch}) for batch in (4, 8, 16, 32)]

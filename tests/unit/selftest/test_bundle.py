@@ -118,7 +118,7 @@ def test_a_secret_across_the_cut_of_a_long_output_leaves_no_half(tmp_path: Path)
     trial = tmp_path / "records" / "loader-1" / "trial"
     trial.mkdir(parents=True)
     secret = "planted-secret-of-some-length"
-    for shift in range(0, len(secret), 7):
+    for shift in range(0, len(secret), 14):
         words = "first\n" + secret + "\n" + "x" * (STDERR_CHARS - shift - 1)
         (trial / "stderr.log").write_text(words)
         clean = Sanitizer({}, {}, [secret])

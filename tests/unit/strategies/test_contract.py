@@ -208,7 +208,9 @@ def test_trials_of_something_else_do_not_lead_it_astray(case: Case) -> None:
     assert history[: len(strange)] == strange and strategy.propose(history) is None
 
 
-@pytest.mark.parametrize("plan", bundled_plans())
+@pytest.mark.parametrize(
+    "plan", [name if name == "guided" else pytest.param(name, marks=pytest.mark.slow) for name in bundled_plans()]
+)
 @pytest.mark.parametrize(
     "surface", [SMALL_VOLUMES, pytest.param(FOUR_CORES, marks=pytest.mark.slow)], ids=lambda surface: surface.name
 )

@@ -84,7 +84,7 @@ def propose(records: Sequence[TrialRecord], machine: Machine, experiment: Experi
     assert Phases(AskedPhases(plan=load_plan("guided")), experiment, machine).propose(records) is not None
 
 
-@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), (10_000, 2.0)])
+@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), pytest.param(10_000, 2.0, marks=pytest.mark.slow)])
 def test_a_proposal_does_not_wait_for_a_long_journal(
     few: tuple[list[TrialRecord], Machine], trials: int, at_most_s: float
 ) -> None:

@@ -239,7 +239,8 @@ def test_nothing_that_asks_for_as_much_as_what_ran_out_is_tried(tmp_path: Path) 
     assert all(isinstance(size, int) and size < 32 for size in sizes) and search.hunt(history).ruled_out_by_failures > 0
 
 
-@pytest.mark.parametrize("sampler", ["tpe", pytest.param("gp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_samplers_that_learn_start_from_the_models_best(sampler: Any, tmp_path: Path) -> None:
     if sampler == "gp":
         pytest.importorskip("torch")

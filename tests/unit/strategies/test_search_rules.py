@@ -46,7 +46,7 @@ def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() ->
 @pytest.mark.parametrize(
     ("since", "foretold_well", "samples", "ends_after"),
     [
-        (0, False, None, 10),
+        pytest.param(0, False, None, 10, marks=pytest.mark.slow),
         pytest.param(11, False, None, 12, marks=pytest.mark.slow),
         pytest.param(13, True, None, 14, marks=pytest.mark.slow),
         (0, True, None, 6),

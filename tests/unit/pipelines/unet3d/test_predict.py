@@ -202,7 +202,8 @@ def test_an_output_that_cannot_be_finished_is_absent(
     assert not list(tmp_path.glob("*out*"))
 
 
-@pytest.mark.parametrize("stdout", ["a reader that leaves", pytest.param("/dev/full", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stdout", ["a reader that leaves", "/dev/full"])
 def test_a_stdout_that_takes_nothing_costs_nothing(checkpoint: Path, image: Path, tmp_path: Path, stdout: str) -> None:
     command = [sys.executable, "-m", "vtune.pipelines.unet3d.predict", "--checkpoint", str(checkpoint)]
     command += ["--image", str(image), "--output", str(tmp_path / "out.npy")]
