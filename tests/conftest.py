@@ -90,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    # Those with more than the usual time first, so that no neighbour waits for one of them at the end.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
     items.sort(key=lambda item: item.get_closest_marker("timing") is not None)
 
 

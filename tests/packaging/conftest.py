@@ -109,5 +109,5 @@ def _candidates(version: str, outside: dict[str, str]) -> Iterator[str]:
     on_path = shutil.which(f"python{version}")
     if on_path:
         yield on_path
-    managed = Path(outside.get("PYENV_ROOT") or Path(outside["HOME"]) / ".pyenv") / "versions"
+    managed = Path(outside.get("PYENV_ROOT") or Path(outside.get("HOME", "/")) / ".pyenv") / "versions"
     yield from (str(path) for path in sorted(managed.glob(f"{version}.*/bin/python{version}"), reverse=True))
