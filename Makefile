@@ -10,6 +10,9 @@ INJECT := vtune/worker/inject
 # Pass more to pytest: make test ARGS='-k journal'; to vtune: make rehearsal ARGS='--set workers=6'
 ARGS ?=
 
+# Where it is set, each of the several hundred programs that the tests start would compile all its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo rehearsal test test-all check lint types contracts docs format constraints clean
 .DELETE_ON_ERROR:
 
@@ -24,39 +27,29 @@ rehearsal: $(READY)
 	$(REHEARSE) probe --config configs/exp001_rehearsal.yaml $(ARGS)
 	$(if $(ARGS),,$(REHEARSE) phase --config configs/exp001_rehearsal.yaml --up-to 4 --options)
 
-# check has run tests/docs already. What times no training runs side by side, one more than there are cores, since half of
-# it waits; the rest alone: a test that times a training, or itself, must not share the machine with another. Beside
-# others, another training changes nothing that these tell: refusals, endings, counts, memory of an emulated device.
-WATCHED := $(filter-out %_devices.py %_devices_probe.py %_opened_files.py,$(wildcard tests/integration/worker/test_*.py))
-BESIDE := tests/packaging tests/unit $(WATCHED) $(addprefix tests/integration/,ends growth knobs launch phase pipelines \
-	search vram doctor/test_known_training.py execution/test_data_loaders.py execution/test_files_as_they_were.py execution/test_launch_guard.py \
-	execution/test_lost_supervisor.py execution/test_outliving.py execution/test_restore.py execution/test_silent_supervisor.py \
-	telemetry/test_nvml.py \
-	benchmarks/test_pipeline.py benchmarks/test_traps.py benchmarks/test_truth.py \
-	probe/test_disk_and_memory.py probe/test_failures.py probe/test_refusals.py probe/test_refused_places.py \
-	probe/test_scripts.py watch/test_watch.py)
-ALONE := tests/integration tests/gpu $(patsubst %,--ignore=%,$(BESIDE))
-# Options, places. With arguments of one's own, any part may be left without a test (5). What failed (1) is told, and run
-# once more by itself: neighbours disturb a clock now and then, a fault of ours fails each time.
+# check has run tests/docs already. Side by side, one more than there are cores, since half of it waits; what is marked
+# `timing` runs alone after that.
+TESTS := tests/unit tests/integration tests/packaging tests/gpu
+BESIDE := -n 3 --dist worksteal
+# Options. With arguments of one's own, any part may be left without a test (5). What failed (1) is told, and run once more
+# by itself: neighbours disturb a clock now and then, a fault of ours fails each time.
 AGAIN := --last-failed --last-failed-no-failures none
 define pytest
-$(BIN)/python -m pytest -q $(1) $(2) $(ARGS) || case $$? in $(if $(ARGS),5,none)) ;; \
-	1) echo "what failed, once more"; $(BIN)/python -m pytest -q $(AGAIN) $(2) $(ARGS) ;; *) exit 2 ;; esac
+$(BIN)/python -m pytest -q $(1) $(TESTS) $(ARGS) || case $$? in $(if $(ARGS),5,none)) ;; \
+	1) echo "what failed, once more"; $(BIN)/python -m pytest -q $(AGAIN) $(TESTS) $(ARGS) ;; *) exit 2 ;; esac
 endef
 
 test: check
 	@echo "quick tests, three side by side"
-	@$(call pytest,-m "not slow and not timing" -n 3,$(BESIDE))
+	@$(call pytest,-m "not slow and not timing" $(BESIDE))
 	@echo "quick tests, one after the other"
-	@$(call pytest,-m "not slow and timing",$(BESIDE))
-	@$(call pytest,-m "not slow",$(ALONE))
+	@$(call pytest,-m "not slow and timing")
 
 test-all: check
 	@echo "tests, three side by side"
-	@$(call pytest,--durations=15 -m "not timing" -n 3,$(BESIDE))
+	@$(call pytest,--durations=15 -m "not timing" $(BESIDE))
 	@echo "tests, one after the other"
-	@$(call pytest,--durations=5 -m timing,$(BESIDE))
-	@$(call pytest,--durations=15,$(ALONE))
+	@$(call pytest,--durations=15 -m timing)
 
 check: lint types contracts docs
 
@@ -85,7 +78,7 @@ $(READY): pyproject.toml constraints.txt vtune/version.py
 	@$(PY) -c 'import sys; sys.exit("vtune needs Python 3.11 or newer, for example: make PY=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PY) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c constraints.txt -e '.[test]'
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c '$(WARM)'
+	@$(BIN)/python -c '$(WARM)'
 	@touch $@
 
 # One file for every Python, platform and extra; nothing of this machine gets into it (--no-config, no index, no links).

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import re
+import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+# Settings of the developer's shell, and of the `make` that started pytest.
+OF_A_SHELL = {"PYTHONPATH", "FORCE_COLOR", "PY_COLORS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
+COUNTER = itertools.count()
 IMPORTS_TORCH = re.compile(r"^\s*(import torch\b|from torch\b|from vtune\.pipelines\b)", re.MULTILINE)
 
 
@@ -25,17 +31,42 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(scope="session", autouse=True)
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment that pytest was started in: pip and git need the developer's own settings.
+
+    Fixtures that serve several tests run in a place of their own too.
+    """
+    before = dict(os.environ)
+    with pytest.MonkeyPatch.context() as patch:
+        _move(patch, tmp_path_factory.mktemp("shared"))
+        yield before
+
+
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nothing of the developer's shell leaks into a trial, and help texts are as wide everywhere."""
-    for name in [name for name in os.environ if name.startswith("VTUNE_")]:
-        monkeypatch.delenv(name)
-    for name in ("PYTHONPATH", "FORCE_COLOR", "PY_COLORS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
-        monkeypatch.delenv(name, raising=False)
-    # What has passed the self-test on this account is not the tests' to change, nor to depend on.
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
+def own_place(
+    outside: dict[str, str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Each test starts in an empty folder, with an empty home, and nothing of the developer's shell leaks into it."""
+    place = tmp_path_factory.getbasetemp() / "places" / str(next(COUNTER))
+    place.mkdir(parents=True)
+    _move(monkeypatch, place)
+    yield
+    monkeypatch.undo()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _move(patch: pytest.MonkeyPatch, place: Path) -> None:
+    for name in list(os.environ):
+        if name in OF_A_SHELL or name.startswith(("VTUNE_", "XDG_")):
+            patch.delenv(name)
+    patch.setenv("NO_COLOR", "1")
+    # Help texts are as wide everywhere.
+    patch.setenv("COLUMNS", "120")
+    for name in ("home", "here"):
+        (place / name).mkdir()
+    patch.setenv("HOME", str(place / "home"))
+    patch.chdir(place / "here")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -54,10 +85,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "gpu"):
             item.add_marker(pytest.mark.gpu)
+            item.add_marker(pytest.mark.timing)
     if _gpu_count() == 0:
         left_out = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    # Those with more than the usual time first, so that no neighbour waits for one of them at the end.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
     items.sort(key=lambda item: item.get_closest_marker("timing") is not None)
 
 

@@ -12,11 +12,12 @@ NOT_OURS = {".git", ".venv", "__pycache__", "build", "dist"}
 
 
 @pytest.fixture(scope="session")
-def tracked_files(root: Path) -> list[Path]:
+def tracked_files(root: Path, outside: dict[str, str]) -> list[Path]:
     """What git holds or would take; in an unpacked archive, everything but caches."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
+        env=outside,
         capture_output=True,
         text=True,
     )

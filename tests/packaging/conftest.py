@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -62,11 +61,11 @@ def wheel(dists: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def interpreter() -> Callable[[str], Path]:
+def interpreter(outside: dict[str, str]) -> Callable[[str], Path]:
     """`interpreter("3.12")`: a working CPython of that version, or a skip that says that there is none."""
 
     def find(version: str) -> Path:
-        for candidate in _candidates(version):
+        for candidate in _candidates(version, outside):
             says = 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])'
             try:
                 ran = subprocess.run([candidate, "-c", says], capture_output=True, text=True, timeout=30)
@@ -81,7 +80,9 @@ def interpreter() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def new_environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def new_environment(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, outside: dict[str, str]
+) -> Callable[..., Path]:
     """A new environment's python; `install` is what pip gets, under the project's constraints."""
 
     def make(base: Path, *installs: list[str], constraints: Path = root / "constraints.txt") -> Path:
@@ -90,7 +91,8 @@ def new_environment(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Cal
         python = folder / "bin" / "python"
         pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-compile"]
         for arguments in installs:
-            ran = subprocess.run([*pip, "-c", str(constraints), *arguments], capture_output=True, text=True)
+            words = [*pip, "-c", str(constraints), *arguments]
+            ran = subprocess.run(words, env=outside, capture_output=True, text=True)
             assert ran.returncode == 0, ran.stderr
         return python
 
@@ -103,9 +105,9 @@ def all_but_torch(root: Path) -> list[str]:
     return [requirement for requirement in project["dependencies"] if not requirement.startswith("torch")]
 
 
-def _candidates(version: str) -> Iterator[str]:
+def _candidates(version: str, outside: dict[str, str]) -> Iterator[str]:
     on_path = shutil.which(f"python{version}")
     if on_path:
         yield on_path
-    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    managed = Path(outside.get("PYENV_ROOT") or Path(outside.get("HOME", "/")) / ".pyenv") / "versions"
     yield from (str(path) for path in sorted(managed.glob(f"{version}.*/bin/python{version}"), reverse=True))

@@ -23,6 +23,8 @@ INJECT = ROOT / "vtune" / "worker" / "inject"
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 CLAIMED = CLASSIFIER.findall((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 TEST_TOOLS = ["pytest", "pytest-timeout", "hypothesis"]
+# They compute for minutes with what the tests of the analysis have shown, and ask no dependency themselves.
+REST_ON_THE_ANALYSIS = ("strategies", "selftest", "benchmarks", "execution/engines", "test_phases.py", "test_search.py")
 THIS = "{}.{}".format(*sys.version_info)
 
 
@@ -70,9 +72,9 @@ def test_the_parents_unit_tests_pass_without_torch(foreign: Path, tmp_path: Path
 
 
 def test_the_lower_bounds_of_the_dependencies_are_enough(oldest: Path, tmp_path: Path) -> None:
-    # Of the strategies those that ask a dependency: the others take minutes and rest on what the analysis has shown.
+    # Of the strategies those that ask a dependency.
     theirs = "tests/unit/strategies/test_optuna_samplers.py", "tests/unit/strategies/test_search_values.py"
-    _run_unit_tests(oldest, tmp_path, "--ignore", "tests/unit/strategies")
+    _run_unit_tests(oldest, tmp_path, *(f"--ignore=tests/unit/{name}" for name in REST_ON_THE_ANALYSIS))
     _run_unit_tests(oldest, tmp_path, tests=theirs, at_least=20)
 
 

@@ -73,11 +73,11 @@ def test_the_wheel_alone_in_a_bare_environment_runs_a_probe(
     assert len(trial["workers_rss_bytes"]) == 1
 
 
-def test_installing_the_wheel_asks_for_no_other_torch(wheel: Path) -> None:
+def test_installing_the_wheel_asks_for_no_other_torch(wheel: Path, outside: dict[str, str]) -> None:
     """Where a torch of at least the lower bound is installed, pip plans to leave it alone."""
     pytest.importorskip("torch")
     plan = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-", str(wheel)]
-    planned = json.loads(subprocess.check_output(plan, text=True, stderr=subprocess.DEVNULL))
+    planned = json.loads(subprocess.check_output(plan, env=outside, text=True, stderr=subprocess.DEVNULL))
     names = {item["metadata"]["name"].lower() for item in planned["install"]}
     assert "torch" not in names
     assert not [name for name in names if name.startswith("nvidia-") and name != "nvidia-ml-py"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from support.cli import ROOT, Said, quiet_env, vtune
+from support.cli import ROOT, Said, quiet_env, vtune, vtune_in_process
 from support.studies import a_trial
 from vtune.domain.record import TrialRecord
 from vtune.journal.journal import Journal
@@ -41,6 +41,8 @@ class Study:
     paths: StudyPaths
 
     def launch(self, *arguments: str | Path, timeout: float = 60, **env: str) -> Said:
+        if "--dry-run" in arguments and not env:
+            return vtune_in_process("launch", "--study", "demo", *arguments, cwd=self.folder)
         return vtune("launch", "--study", "demo", *arguments, cwd=self.folder, timeout=timeout, **env)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

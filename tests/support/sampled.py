@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 
 PROGRAM = """
 import json, sys, time
@@ -46,7 +46,7 @@ class Sampled:
     def __init__(self, env: Mapping[str, str], **asked: object) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(asked)],
-            cwd=ROOT, env=quiet_env(**env), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=quiet_env(**env), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         self.first = self._read()
 

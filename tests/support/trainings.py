@@ -56,5 +56,5 @@ class Training:
 def watching(training: Training) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "vtune", "watch", str(training.pid)],
-        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -7,7 +7,7 @@ number of cores and the current value, which are always among them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
@@ -18,7 +18,7 @@ from vtune.knobs.arguments import named_arguments, own_words
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.loader import PREFETCH_FACTOR, WORKERS
 from vtune.knobs.mathematics import FILTERS, PATCH_SIZE, PRECISION, SURFACE_DISTANCE_INTERVAL, THREADS
-from vtune.knobs.ways import current_settings
+from vtune.knobs.ways import current_value
 
 # A worker that waits for its storage leaves its core to others, so more workers than cores may pay; one that computes
 # does not. Which it is, one value beyond tells, and each worker costs memory.
@@ -50,9 +50,8 @@ def values_of(
     binding = experiment.binding_of(knob.name) if experiment is not None else None
     if binding is not None and binding.values:
         return binding.values  # the user knows better
-    if named is None:
-        named = current_settings(experiment) if experiment is not None else {}
-    current = {**(now or {}), **named}
+    wanted = {knob, BATCH_SIZE} if knob is ACCUMULATE_STEPS else {knob}
+    current = {**(now or {}), **named} if named is not None else _current(wanted, experiment, now)
     if knob.kind == "bool":
         return (False, True)
     if knob.kind == "text":
@@ -111,6 +110,17 @@ def ranks_of(command: Sequence[str]) -> int:
         if argument.position < own.start and argument.name in RANKS and argument.value.isdecimal():
             return max(1, min(int(argument.value), 1024))
     return 1
+
+
+def _current(
+    knobs: Collection[Knob], experiment: Experiment | None, now: Mapping[str, Scalar] | None
+) -> Mapping[str, Scalar]:
+    """Of these knobs only: a search asks for the values of each knob before every trial."""
+    shown = {knob.name: (now or {}).get(knob.name) for knob in knobs}
+    if experiment is None:
+        return shown
+    named = {knob.name: current_value(knob, experiment) for knob in knobs}
+    return {name: shown[name] if value is None else value for name, value in named.items()}
 
 
 def _workers(cores: float) -> set[int]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+BENCHMARK = str(Path(__file__).resolve().parents[3] / "benchmarks" / "pipeline" / "run.py")
 
 
 @pytest.mark.slow
 def test_the_pipelines_benchmark_measures_both_sides_of_every_stage() -> None:
-    command = [sys.executable, "benchmarks/pipeline/run.py", "--quick"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
+    command = [sys.executable, BENCHMARK, "--quick"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert ran.returncode == 0, ran.stderr
     rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
     both = [row for row in rows if " × (" in row]
@@ -24,6 +24,6 @@ def test_the_pipelines_benchmark_measures_both_sides_of_every_stage() -> None:
 
 @pytest.mark.slow
 def test_without_a_measurement_the_benchmark_shows_what_is_there(tmp_path: Path) -> None:
-    command = [sys.executable, "benchmarks/pipeline/run.py", "--table", "--out", str(tmp_path / "none.json")]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, BENCHMARK, "--table", "--out", str(tmp_path / "none.json")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (0, "Nothing was measured yet.\n")

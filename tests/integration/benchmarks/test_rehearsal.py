@@ -32,7 +32,7 @@ print(json.dumps([one.gpu.name, one.used_bytes, one.util_percent, [p.pid for p i
 def start(*arguments: str | Path, scratch: Path, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(EMULATED / "vtune_emulated.py"), *map(str, arguments)],
-        cwd=ROOT, env=quiet_env(XDG_CACHE_HOME=str(scratch / "cache"), TMPDIR=str(scratch), **env),
+        env=quiet_env(XDG_CACHE_HOME=str(scratch / "cache"), TMPDIR=str(scratch), **env),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -136,6 +136,7 @@ def test_the_driver_frees_what_a_process_that_died_had_taken(scratch: Path, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_one_setting_by_brute_force_is_what_arithmetic_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EMULATED))
     import brute_force

@@ -58,6 +58,7 @@ def compare(place: Path, *arguments: str) -> Said:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.timing
 def test_a_race_of_equals_is_a_tie_and_passes_the_gate(place: Path) -> None:
     said = compare(place, "1", "2", "--race", "--rounds", "5", "--fail-if-slower", "3%")
     told = said.json
@@ -71,6 +72,7 @@ def test_a_race_of_equals_is_a_tie_and_passes_the_gate(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.timing
 def test_a_training_slowed_by_15_percent_is_found_and_fails_the_gate(place: Path) -> None:
     said = compare(place, "1", "3", "--race", "--fail-if-slower", "3%")
     told = said.json

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from integration.doctor.conftest import children_of_this_test
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 
 
 def test_the_first_lines_a_renter_needs_come_at_once_and_leave_nothing(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_small_disk_is_refused_before_anything_starts_and_takes_nothing_back(t
     run = f"{sys.executable} -m vtune doctor --selftest --json --results {small}/results"
     said = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size=20m none {small} && exec {run}"],
-        cwd=ROOT, env=quiet_env(XDG_STATE_HOME=str(state.parents[1])), capture_output=True, text=True, timeout=60,
+        env=quiet_env(XDG_STATE_HOME=str(state.parents[1])), capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert said.returncode == 3, said.stderr
     told = json.loads(said.stdout)
@@ -130,7 +130,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(tmp_path: Path, after: str) -
     results = tmp_path / "results"
     running = subprocess.Popen(
         [sys.executable, "-m", "vtune", "doctor", "--selftest", "--json", "--results", results],
-        cwd=ROOT, env=quiet_env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=quiet_env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert running.stderr is not None
     if after == "the first cell":

@@ -18,7 +18,7 @@ from vtune.selftest.session import run_selftest
 from vtune.telemetry.host import HostSampler
 from vtune.telemetry.machine import this_machine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 # Every monotonic second of the training lasts for 1.25: its rates would look 25 % better than they are.
 SLOW_CLOCK = """

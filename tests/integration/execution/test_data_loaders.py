@@ -23,7 +23,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("how", ["kill", "end", "end", "kill"])
+@pytest.mark.parametrize(
+    "how", ["kill", "end", *(pytest.param(how, marks=pytest.mark.slow) for how in ("end", "kill"))]
+)
 def test_a_loader_killed_at_any_moment_leaves_no_process_and_no_segment(trials, finish, printed, living, how):
     trial, folder, token = trials.python(TRAINING)
     printed(folder)

@@ -44,7 +44,7 @@ with LocalEngine(Path(sys.argv[1])).start(spec, folder) as trial:
 
 
 @pytest.fixture
-def parent(trials, printed, root: Path):
+def parent(trials, printed):
     """A vtune in a process of its own that runs TREE; its Popen, the trial's folder, token and supervisor."""
     started, supervisors = [], []
 
@@ -53,7 +53,7 @@ def parent(trials, printed, root: Path):
         folder = trials.folder(spec)
         command = [sys.executable, "-c", PARENT.format(inside=inside), str(trials.inject), str(folder)]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root, start_new_session=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         started.append(process)
         words = process.stdout.readline().split()
@@ -137,13 +137,13 @@ def test_ctrl_c_twice_leaves_nothing_behind(parent, living):
     assert read_outcome(TrialPaths(folder)).ended_by == "interrupt"
 
 
-def test_ctrl_c_while_the_trial_is_being_started_leaves_nothing_behind(trials, living, root: Path):
+def test_ctrl_c_while_the_trial_is_being_started_leaves_nothing_behind(trials, living):
     for delay_s in (0.0, 0.003, 0.01, 0.02):
         spec = trials.spec(sys.executable, "-c", TREE)
         folder = trials.folder(spec, f"after-{delay_s}")
         code = PARENT.format(inside="pass").replace("with LocalEngine", "print('go', flush=True)\nwith LocalEngine")
         command = [sys.executable, "-c", code, str(trials.inject), str(folder)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=root)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout.readline() == "go\n"
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)

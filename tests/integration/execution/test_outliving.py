@@ -72,7 +72,7 @@ class Launches:
         self.count = 0
 
     def prepare(self, *command: str, locks: tuple[str, ...] = ()) -> tuple[Any, Path]:
-        spec = replace(self.trials.spec(*command, cwd=ROOT), outlives=True, locks=locks)
+        spec = replace(self.trials.spec(*command), outlives=True, locks=locks)
         self.count += 1
         return spec, self.trials.folder(spec, f"launch{self.count}")
 
@@ -100,7 +100,7 @@ def launches(trials: Any) -> Launches:
 def start_and_be_killed(spec_folder: Path, inject: Path) -> int:
     """The training's pid, once whoever started it is gone by SIGKILL."""
     starter = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(spec_folder), str(inject)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-c", STARTER, str(spec_folder), str(inject)], stdout=subprocess.PIPE, text=True
     )
     assert starter.stdout is not None
     leader = int(starter.stdout.readline())
@@ -125,9 +125,10 @@ def supervisor_of(folder: Path) -> int:
     return int(json.loads((folder / "supervisor.json").read_text())["supervisor_pid"])
 
 
+@pytest.mark.slow
 def test_a_real_training_has_the_losses_of_one_by_hand_and_is_counted(trials, tmp_path, finish):
     train = [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config"]
-    by_hand = subprocess.run([*train, tiny(tmp_path, "hand")], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    by_hand = subprocess.run([*train, tiny(tmp_path, "hand")], capture_output=True, text=True, timeout=100)
     assert by_hand.returncode == 0, by_hand.stderr
     run, folder, _ = Launches(trials, INJECT).start(*train, str(tiny(tmp_path, "launched")))
     outcome = finish(run)
@@ -182,6 +183,7 @@ def test_its_ram_limit_holds_without_whoever_started_it(launches, trials, wait_f
     assert outcome.over is not None
 
 
+@pytest.mark.slow
 def test_asked_to_end_the_bundled_training_saves_and_leaves_nothing(trials, tmp_path, finish, living, wait_for):
     config = tiny(tmp_path, "run", train_iterations_per_epoch=100_000)
     train = (sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config", str(config))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 
 SCRIPT = Path(__file__).parents[1] / "survival" / "train_two_workers.py"
 
@@ -24,7 +24,7 @@ def test_a_supervisor_that_does_not_answer_is_ended_and_the_window_is_kept(tmp_p
     program = subprocess.Popen(
         [sys.executable, "-m", "vtune", "probe", "--study", "s", "--results", str(out), "--json", "--quiet", "--",
          sys.executable, str(SCRIPT)],
-        cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        env=quiet_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     told = out / "s" / "trials" / "0001" / "supervisor.json"
     deadline = time.monotonic() + 30

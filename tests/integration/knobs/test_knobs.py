@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import ROOT, Said, quiet_env, vtune
+from support.cli import ROOT, Said, quiet_env, vtune, vtune_in_process
 from vtune.domain.knob import Knob
 from vtune.knobs.registry import KNOBS
 
@@ -54,9 +54,9 @@ def test_a_config_and_a_command_each_tell_their_way_and_nothing_is_written(here:
     config = here / "exp.yaml"
     config.write_text("vtune:\n  command: python train.py {config}\ntraining: {workers: 1}\n")
     before = sorted(here.rglob("*"))
-    through_config = by_name(vtune("knobs", "--json", "--config", config, cwd=here))
+    through_config = by_name(vtune_in_process("knobs", "--json", "--config", config, cwd=here))
     assert (through_config["workers"]["way"], through_config["workers"]["current"]) == ("config_key", 1)
-    said = vtune("knobs", "--json", "--", "python", "train.py", "--num-workers", "4", cwd=here)
+    said = vtune_in_process("knobs", "--json", "--", "python", "train.py", "--num-workers", "4", cwd=here)
     through_flag = by_name(said)
     assert (through_flag["workers"]["through"], through_flag["workers"]["current"]) == ("--num-workers", 4)
     assert through_flag["pin_memory"]["way"] == "hook" and through_flag["accumulate_steps"]["why_not"]
@@ -64,10 +64,10 @@ def test_a_config_and_a_command_each_tell_their_way_and_nothing_is_written(here:
 
 
 def test_without_a_workload_the_knobs_of_the_machine_are_shown(here: Path) -> None:
-    said = vtune("knobs", cwd=here)
+    said = vtune_in_process("knobs", cwd=here)
     assert said.code == 0 and "\x1b" not in said.stdout and said.stderr == ""
     assert "for your workload" in said.stdout
-    assert all(knob["way"] is None for knob in by_name(vtune("knobs", "--json", cwd=here)).values())
+    assert all(knob["way"] is None for knob in by_name(vtune_in_process("knobs", "--json", cwd=here)).values())
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_without_a_workload_the_knobs_of_the_machine_are_shown(here: Path) -> No
     ],
 )
 def test_what_is_wrong_is_a_usage_error_with_a_hint(here: Path, arguments: list[str], word: str) -> None:
-    said = vtune("knobs", *arguments, cwd=here)
+    said = vtune_in_process("knobs", *arguments, cwd=here)
     assert said.code == 2 and said.stderr.startswith("error: ") and word in said.stderr and said.stdout == ""
 
 
@@ -129,10 +129,10 @@ def row_of(knob: Knob) -> str:
 def test_the_plan_shows_the_word_that_is_turned_and_where_the_copy_of_a_named_config_goes(here: Path) -> None:
     (here / "exp.yaml").write_text("training: {workers: 1}\n")
     command = ["--", sys.executable, "train.py", "-b2", "--config=exp.yaml"]
-    flag = vtune("probe", "--json", "--dry-run", "--set", "batch_size=4", *command, cwd=here).json
+    flag = vtune_in_process("probe", "--json", "--dry-run", "--set", "batch_size=4", *command, cwd=here).json
     assert flag["command"][1:] == ["train.py", "-b4", "--config=exp.yaml"]
     assert flag["effects"] == ["-b = 4 in the command"] and not flag["scout"]
-    key = vtune("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
+    key = vtune_in_process("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
     assert key["command"][1:] == ["train.py", "-b2", "--config={config}"]
     assert key["effects"] == ["training.workers = 2 in the trial's copy of the config"] and not key["scout"]
 
@@ -143,7 +143,7 @@ def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_inval
     command = ["--", sys.executable, "train.py", "--num-workers", "0", "--batch-si", "2"]
     options = ["--json", "--study", "s", "--steps", "20", "--results", "out", "--set"]
     asked = [*options, "workers=1", "--set", "batch_size=4"]
-    plan = vtune("probe", "--dry-run", *asked, *command, cwd=here).json
+    plan = vtune_in_process("probe", "--dry-run", *asked, *command, cwd=here).json
     said = vtune("probe", *asked, *command, cwd=here)
     assert said.code == 0, said.stderr
     record = said.json["trial"]
@@ -185,9 +185,9 @@ def test_what_no_loader_has_reaches_a_real_training_which_must_heed_it(here: Pat
 def test_a_word_that_may_be_a_strangers_is_said_to_be_left_alone_by_the_knobs_and_by_the_plan(here: Path) -> None:
     command = ["--", sys.executable, "train.py", "--run-name", "workers=4"]
     why = "workers=4 of the command may be the value of --run-name"
-    workers = by_name(vtune("knobs", "--json", *command, cwd=here))["workers"]
+    workers = by_name(vtune_in_process("knobs", "--json", *command, cwd=here))["workers"]
     assert (workers["way"], workers["current"]) == ("hook", None) and workers["how"].endswith(why)
-    plan = vtune("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
+    plan = vtune_in_process("probe", "--json", "--dry-run", "--set", "workers=2", *command, cwd=here).json
     assert plan["command"][1:] == ["train.py", "--run-name", "workers=4"] and plan["scout"]
     assert plan["effects"] == [f"num_workers = 2 of the training's loader, from inside: {why}"]
 
@@ -207,7 +207,7 @@ def test_another_runs_name_stays_as_it_is_and_the_hook_turns_the_loader(here: Pa
     for folder in folders:
         assert json.loads((folder / "spec.json").read_text())["command"] == command[1:]
         assert "run workers=4" in (folder / "stdout.log").read_text()
-    workers = by_name(vtune("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["workers"]
+    workers = by_name(vtune_in_process("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["workers"]
     assert workers["current"] == 1 and workers["way"] == "hook"
 
 
@@ -221,15 +221,15 @@ def test_a_flag_that_did_not_reach_the_loader_costs_one_trial_of_the_study_and_n
     wrong = vtune("probe", *options, "batch_size=3", *command, cwd=here)
     assert wrong.code == 5 and wrong.json["trial"]["status"] == "invalid"
     assert "this study now turns batch_size from inside" in " ".join(wrong.json["next"])
-    way = by_name(vtune("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["batch_size"]
+    way = by_name(vtune_in_process("knobs", "--json", "--study", "s", "--results", "out", cwd=here))["batch_size"]
     assert way["way"] == "hook" and "-b of the command did not reach the loader" in way["how"]
-    asked = vtune("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
+    asked = vtune_in_process("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
     assert asked["scout"] and asked["command"] == command[1:]
     right = vtune("probe", *options, "batch_size=4", *command, cwd=here)
     assert right.code == 0 and right.json["trial"]["settings"]["batch_size"] == 4
     # With other words it is another question.
     (here / "train.py").write_text(TRAINING)
-    asked = vtune("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
+    asked = vtune_in_process("probe", "--dry-run", *options, "batch_size=4", *command, cwd=here).json
     assert not asked["scout"] and asked["command"][-1] == "4"
 
 
@@ -239,7 +239,7 @@ def test_what_a_scout_run_has_learnt_of_the_loader_is_shown_by_the_study_used_la
     command = ["--", sys.executable, "train.py", "--num-workers=1", "-b", "2"]
     probed = vtune("probe", "--steps", "20", "--set", "prefetch_factor=4", "--results", "out", *command, cwd=here)
     assert probed.code == 0, probed.stderr
-    said = vtune("knobs", "--json", "--results", "out", cwd=here)
+    said = vtune_in_process("knobs", "--json", "--results", "out", cwd=here)
     prefetch = by_name(said)["prefetch_factor"]
     assert "going on with study" in said.stderr
     line = 1 + TRAINING.splitlines().index(next(line for line in TRAINING.splitlines() if "DataLoader(" in line))

@@ -19,9 +19,7 @@ from vtune.telemetry.machine import this_machine
 
 
 @pytest.fixture
-def a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Study]]:
-    # Where launches of all results folders meet.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def a_study(tmp_path: Path) -> Iterator[Callable[..., Study]]:
     made: list[Study] = []
 
     def make(

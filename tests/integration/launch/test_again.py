@@ -7,11 +7,14 @@ import shutil
 import signal
 from collections.abc import Callable
 
+import pytest
+
 from support.launches import Study
 
 Make = Callable[..., Study]
 
 
+@pytest.mark.slow
 def test_what_a_stopped_launch_saved_is_overwritten_only_when_asked(a_study: Make) -> None:
     study = a_study(steps=2000)
     started = study.start()
@@ -30,6 +33,7 @@ def test_what_a_stopped_launch_saved_is_overwritten_only_when_asked(a_study: Mak
     assert study.launch("--dry-run").code == 0
 
 
+@pytest.mark.slow
 def test_over_one_that_completed_it_begins_again_and_says_so(a_study: Make) -> None:
     study = a_study(resume=False, steps=12)
     assert study.launch().code == 0
@@ -37,6 +41,7 @@ def test_over_one_that_completed_it_begins_again_and_says_so(a_study: Make) -> N
     assert said.code == 0 and "launch 1 completed and left a checkpoint in out: this one begins" in said.stderr
 
 
+@pytest.mark.slow
 def test_where_nothing_was_saved_the_command_that_goes_on_begins_again(a_study: Make) -> None:
     study = a_study(steps=2000, deaf=True, save_every=10_000)
     started = study.start("--grace", "1s", "--json")

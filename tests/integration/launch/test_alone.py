@@ -41,6 +41,7 @@ def test_detached_it_returns_at_once_and_the_run_goes_on_to_its_end(a_study: Mak
     assert "launch 1 completed" in study.of_launch().log.read_text()
 
 
+@pytest.mark.slow
 def test_a_signal_to_a_detached_guard_lets_the_training_save(a_study: Make) -> None:
     study = a_study(steps=2000)
     told = study.launch("--detach", "--json").json
@@ -53,6 +54,7 @@ def test_a_signal_to_a_detached_guard_lets_the_training_save(a_study: Make) -> N
     wait_until(lambda: json.loads(study.of_launch().state.read_text())["status"] == "stopped")
 
 
+@pytest.mark.slow
 def test_without_its_killed_guard_it_goes_on_and_a_second_launch_names_it_until_it_ends(a_study: Make) -> None:
     study = a_study(steps=500)
     started = study.start()
@@ -78,6 +80,7 @@ def test_without_its_killed_guard_it_goes_on_and_a_second_launch_names_it_until_
     assert "launch 1 went on" not in study.launch("--dry-run").stderr
 
 
+@pytest.mark.slow
 def test_a_training_that_is_told_to_save_after_its_guard_was_killed_has_not_completed(a_study: Make) -> None:
     study = a_study(steps=2000, leaves_with=0, run={"epochs": 1, "iterations_per_epoch": 2000})
     started = study.start()
@@ -92,6 +95,7 @@ def test_a_training_that_is_told_to_save_after_its_guard_was_killed_has_not_comp
     assert (study.folder / "out" / "last.pt").read_bytes() == checkpoint
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_takes_the_training_along_and_the_guard_says_so(a_study: Make) -> None:
     study = a_study(steps=2000)
     started = study.start("--json")
@@ -105,6 +109,7 @@ def test_a_killed_supervisor_takes_the_training_along_and_the_guard_says_so(a_st
     assert study.living() == {}
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once(a_study: Make) -> None:
     study = a_study(steps=2000, deaf=True)
     started = study.start("--json")
@@ -128,6 +133,7 @@ def is_main(pid: int) -> bool:
         return b"supervisor" in file.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("results", ["results", "elsewhere/results"])
 def test_two_studies_that_write_to_one_folder_never_run_at_once(a_study: Make, results: str) -> None:
     study = a_study(steps=2000)
@@ -153,6 +159,7 @@ def test_two_studies_that_write_to_one_folder_never_run_at_once(a_study: Make, r
     assert said.code == 2 and "demo" in said.stderr and "/launches/0001 stopped after" in said.stderr, said.stderr
 
 
+@pytest.mark.slow
 def test_trials_and_a_full_run_of_one_training_keep_out_of_each_others_way(a_study: Make) -> None:
     study = a_study(steps=2000)
     lock = os.open(study.paths.lock, os.O_RDWR | os.O_CREAT)

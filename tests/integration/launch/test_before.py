@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.cli import Said, vtune
+from support.cli import Said, vtune, vtune_in_process
 from support.launches import CONFIG, SCRIPT, Study, measured
 from vtune.journal.journal import Journal
 
@@ -41,7 +41,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def planned(folder: Path, *more: str) -> Said:
-    return vtune("launch", "--config", "demo.yaml", "--dry-run", "--json", *more, cwd=folder)
+    return vtune_in_process("launch", "--config", "demo.yaml", "--dry-run", "--json", *more, cwd=folder)
 
 
 def copied(tuned: Path, folder: Path) -> Path:
@@ -144,6 +144,7 @@ def test_a_run_that_was_made_longer_is_the_one_that_was_tuned(here: Path) -> Non
     assert "error" not in said.json and "changed since trial 1, by max_epochs, steps" in said.stderr
 
 
+@pytest.mark.slow
 def test_what_the_studys_own_runs_write_beside_the_data_has_not_changed_them(here: Path) -> None:
     before = (here / "images" / "index.cache").stat().st_mtime_ns
     said = vtune("probe", "--config", "demo.yaml", "--steps", "20", "--set", "workers=2", cwd=here)
@@ -197,6 +198,7 @@ def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) ->
     assert study.launch("--trial", "1", "--dry-run", "--rescale-iterations").code == 0
 
 
+@pytest.mark.slow
 def test_what_apply_wrote_into_the_config_is_no_change_of_what_was_tuned(here: Path) -> None:
     turned = ("--set", "workers=2", "--set", "persistent_workers=true")
     said = vtune("probe", "--config", "demo.yaml", "--steps", "20", *turned, cwd=here)
@@ -211,6 +213,7 @@ def test_what_apply_wrote_into_the_config_is_no_change_of_what_was_tuned(here: P
     assert vtune("apply", "--config", "demo.yaml", "--trial", "2", "--json", cwd=here).json["python"] == before
 
 
+@pytest.mark.slow
 def test_settings_of_a_loader_that_is_not_known_any_more_are_measured_again_all_of_them(here: Path) -> None:
     turned = ("--set", "workers=2", "--set", "persistent_workers=true")
     assert vtune("probe", "--config", "demo.yaml", "--steps", "20", *turned, cwd=here).code == 0

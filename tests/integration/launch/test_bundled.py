@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from support.cli import ROOT, quiet_env
@@ -44,6 +45,7 @@ def curve(folder: Path, name: str) -> dict[int, float]:
     return {told["step"]: told["loss"] for told in map(json.loads, lines) if "loss" in told}
 
 
+@pytest.mark.slow
 def test_after_a_killed_worker_it_goes_on_exactly(tmp_path: Path) -> None:
     small(tmp_path, "by_hand")
     subprocess.run([*TRAIN, "by_hand.yaml"], cwd=tmp_path, env=quiet_env(), check=True, capture_output=True)

@@ -35,6 +35,7 @@ def events(study: Study) -> list[dict[str, str]]:
     return [json.loads(line) for line in study.of_launch().events.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_a_step_down_goes_on_with_the_settings_that_ran_and_all_that_was_typed(a_study: Make) -> None:
     study = a_study(
         measured(1, 60.0), measured(2, 80.0, workers=2), accident="lost_worker", at_step=15, step_s=0.05, steps=2000
@@ -84,6 +85,7 @@ def test_after_three_step_downs_it_ends_and_names_the_next(a_study: Make) -> Non
     assert study.living() == {}
 
 
+@pytest.mark.slow
 def test_ctrl_c_between_two_attempts_keeps_what_ran(a_study: Make) -> None:
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), accident="lost_worker", at_step=8)
 
@@ -101,6 +103,7 @@ def test_ctrl_c_between_two_attempts_keeps_what_ran(a_study: Make) -> None:
     assert json.loads(study.of_launch().state.read_text())["status"] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_training_that_took_the_locks_between_two_attempts_ends_the_launch_with_what_ran(a_study: Make) -> None:
     study = a_study(measured(1, 60.0), measured(2, 80.0, workers=2), accident="lost_worker", at_step=8)
     taken = []
@@ -117,6 +120,7 @@ def test_a_training_that_took_the_locks_between_two_attempts_ends_the_launch_wit
     assert events(study)[-1]["kind"] == "ended"
 
 
+@pytest.mark.slow
 def test_while_another_vtune_uses_the_study_the_journals_line_waits(a_study: Make) -> None:
     study, held = a_study(steps=12), []
 

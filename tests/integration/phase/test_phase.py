@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 
 TRAINING = [sys.executable, str(Path(__file__).with_name("train.py")), "--num-workers", "1", "--batch-size", "2"]
 PLAN = "phases:\n  - turn: {workers: [2, 4]}\n  - turn: {prefetch_factor: [4]}\n"
@@ -38,7 +38,7 @@ def words(results: Path, *more: str) -> list[str]:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "vtune", *arguments], env=quiet_env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -96,6 +96,7 @@ def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(result
     assert plan.json["plan"]["name"] == "own" and plan.json["race_launches_at_most"] == 0
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Path) -> None:
     program = started(*words(results, "--json", "--steps", "1000"))
     wait_for_steps(results, 1)
@@ -109,6 +110,7 @@ def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Pa
     assert json.loads(stdout)["interrupted"] is True
 
 
+@pytest.mark.slow
 def test_a_study_that_another_vtune_uses_is_refused(results: Path) -> None:
     first = started(*words(results))
     wait_for_steps(results, 1)

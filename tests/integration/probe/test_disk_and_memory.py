@@ -39,7 +39,7 @@ def test_a_spike_of_a_second_is_seen_and_held_against_the_limit(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-@pytest.mark.parametrize("size", ["24k", "80k"])
+@pytest.mark.parametrize("size", ["24k", pytest.param("80k", marks=pytest.mark.slow)])
 def test_a_full_disk_is_no_defect_of_vtune(tmp_path: Path, size: str) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -54,6 +54,7 @@ def test_a_full_disk_is_no_defect_of_vtune(tmp_path: Path, size: str) -> None:
         assert str(disk) in said.json["error"] and "--results" in said.json["hint"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_disk_that_was_full_for_a_moment_is_named_and_no_setting_is_blamed(tmp_path: Path) -> None:
     disk, script = tmp_path / "disk", tmp_path / "train.py"

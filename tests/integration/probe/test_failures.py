@@ -72,12 +72,14 @@ def test_the_status_says_how_the_training_ended(tmp_path: Path, name: str) -> No
     assert words in said.json["trial"]["detail"]
 
 
+@pytest.mark.slow
 def test_the_trainings_own_words_come_first(tmp_path: Path) -> None:
     said = probe(tmp_path, CASES["raises at once"][0])
     assert said.code == 5
     assert 0 < said.stdout.index("ValueError: the moon is full") < said.stdout.index("crashed:")
 
 
+@pytest.mark.slow
 def test_a_training_that_never_steps_is_given_up_after_its_time(tmp_path: Path) -> None:
     said = probe(tmp_path, STEPPING + "import time\ntime.sleep(600)", "--json", "--startup-time", "4s")
     assert said.code == 5
@@ -105,6 +107,7 @@ def test_slow_steps_give_a_provisional_answer_within_the_trial_time(tmp_path: Pa
     assert record["samples_per_s"] == pytest.approx(2 / 0.3, rel=0.1)
 
 
+@pytest.mark.slow
 def test_hostile_words_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> None:
     said = probe(tmp_path, "import torch\nraise ValueError('\\x1b[31mred\\x07 [bold]not bold[/bold]')")
     assert said.code == 5
@@ -112,6 +115,7 @@ def test_hostile_words_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> 
     assert "[bold]not bold[/bold]" in said.stdout
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_passed_ends_the_trial_with_exit_4(tmp_path: Path) -> None:
     growing = STEPPING + (
         "import time\nkept = []\n"

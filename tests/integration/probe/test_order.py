@@ -11,7 +11,7 @@ from support.cli import vtune
 
 SCRIPT = Path(__file__).parent / "scripts" / "whole_run.py"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 def test_order_is_given_up_from_inside_when_it_is_named_and_the_costs_are_still_known(tmp_path: Path) -> None:

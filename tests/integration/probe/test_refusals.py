@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import vtune
+from support.cli import vtune_in_process as vtune
 
 GOOD = """vtune:
   command: "{python} train.py --config {config}"

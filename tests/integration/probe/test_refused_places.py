@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, Said, quiet_env, vtune
+from support.cli import Said, quiet_env, vtune
 
 SCRIPT = Path(__file__).parents[1] / "survival" / "train_two_workers.py"
 # Root may do all without asking; without its capabilities it asks like anybody.
@@ -60,7 +60,7 @@ def by_anybody(*arguments: str) -> Said:
         pytest.skip("no setpriv, so root is refused nothing")
     done = subprocess.run(
         [*LIKE_ANYBODY, sys.executable, "-m", "vtune", *arguments],
-        cwd=ROOT, env=quiet_env(), capture_output=True, text=True, timeout=110, stdin=subprocess.DEVNULL,
+        env=quiet_env(), capture_output=True, text=True, timeout=110, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -75,11 +75,11 @@ def check_refused(said: Said, path: Path, *, words: str = "Permission denied", h
     ("closed", "mode", "named"),
     [
         (".", 0o500, ".last-study"),
-        ("s", 0o000, "s/trials"),
+        pytest.param("s", 0o000, "s/trials", marks=pytest.mark.slow),
         ("s", 0o500, "s/experiment.yaml"),
-        ("s/trials", 0o500, "s/trials/0002"),
-        ("s/trials", 0o000, "s/trials"),
-        ("s/trials/0001", 0o000, "s/trials/0001"),
+        pytest.param("s/trials", 0o500, "s/trials/0002", marks=pytest.mark.slow),
+        pytest.param("s/trials", 0o000, "s/trials", marks=pytest.mark.slow),
+        pytest.param("s/trials/0001", 0o000, "s/trials/0001", marks=pytest.mark.slow),
         ("s/journal.jsonl", 0o000, "s/journal.jsonl"),
     ],
 )
@@ -99,7 +99,13 @@ def test_a_journal_that_may_be_read_only_is_told_with_the_measured_trial(results
     assert said.json["trial"]["trial"] == 2 and said.json["trial"]["status"] == "not_observed"
 
 
-@pytest.mark.parametrize("asked", ["report --study s", "compare s:1 s:1", "phase --study s --dry-run"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "report --study s",
+        *(pytest.param(asked, marks=pytest.mark.slow) for asked in ("compare s:1 s:1", "phase --study s --dry-run")),
+    ],
+)
 def test_a_journal_that_may_not_be_read_is_said_by_those_who_only_read(results: Path, asked: str) -> None:
     journal = results / "s" / "journal.jsonl"
     journal.chmod(0)
@@ -125,6 +131,7 @@ def vtune_probe(results: Path) -> Said:
     )
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_while_the_trial_runs_costs_none_of_its_measurement(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("mounting a small disk needs root")

@@ -13,7 +13,7 @@ from support.cli import quiet_env, vtune
 
 SCRIPT = Path(__file__).parent / "scripts" / "whole_run.py"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 def both(tmp_path: Path, *options: str, steps: int) -> tuple[Any, float, float]:
@@ -30,13 +30,17 @@ def both(tmp_path: Path, *options: str, steps: int) -> tuple[Any, float, float]:
 
 
 # A training that waits for its workers, and one that does not.
-PACES = [("--load", "0.06", "--step", "0.02"), ("--load", "0.01", "--step", "0.05")]
+WAITING, COMPUTING = ("--load", "0.06", "--step", "0.02"), ("--load", "0.01", "--step", "0.05")
 
 
-@pytest.mark.parametrize("pace", PACES, ids=["waiting", "computing"])
-@pytest.mark.parametrize("persistent", [(), ("--persistent",)], ids=["anew", "persistent"])
+# All pairs of pace and workers are in virtual time: tests/unit/analysis/test_around.py.
+@pytest.mark.parametrize(
+    ("pace", "persistent"),
+    [(WAITING, ()), (COMPUTING, ("--persistent",))],
+    ids=["waiting-anew", "computing-persistent"],
+)
 def test_a_run_whose_epochs_end_was_seen_is_projected_as_it_runs(
-    tmp_path: Path, persistent: tuple[str, ...], pace: tuple[str, ...]
+    tmp_path: Path, pace: tuple[str, ...], persistent: tuple[str, ...]
 ) -> None:
     options = ("--epochs", "3", *pace, *persistent)
     trial, whole, paused = both(tmp_path, *options, steps=50)
@@ -51,18 +55,15 @@ def test_a_run_whose_epochs_end_was_seen_is_projected_as_it_runs(
     assert sum(pause["seconds"] for pause in pauses.values()) == pytest.approx(paused / 3, rel=0.05)
 
 
-@pytest.mark.parametrize("persistent", [(), ("--persistent",)], ids=["anew", "persistent"])
-def test_a_run_without_a_seen_end_of_an_epoch_is_projected_but_for_its_pauses(
-    tmp_path: Path, persistent: tuple[str, ...]
-) -> None:
-    options = ("--epochs", "3", "--batches", "70", *PACES[0], *persistent)
+def test_a_run_without_a_seen_end_of_an_epoch_is_projected_but_for_its_pauses(tmp_path: Path) -> None:
+    options = ("--epochs", "3", "--batches", "70", *WAITING)
     trial, whole, paused = both(tmp_path, *options, steps=40)
     assert trial["samples_per_epoch"] == 139 and trial["epoch_restart_s"] is None and trial["pauses"] == []
     assert trial["projected"]["run_s"] - trial["startup_s"] == pytest.approx(whole - paused, rel=0.05)
 
 
 def test_a_sanity_check_of_two_batches_tells_what_a_validation_will_take(tmp_path: Path) -> None:
-    trial, _, _ = both(tmp_path, "--epochs", "1", "--batches", "100", *PACES[0], "--sanity", steps=40)
+    trial, _, _ = both(tmp_path, "--epochs", "1", "--batches", "100", *WAITING, "--sanity", steps=40)
     [pause] = trial["pauses"]
     assert (pause["what"], pause["counted"], pause["scaled_from_batches"]) == ("validation", False, 2)
     # Twenty batches of 10 ms to load and 20 ms to look at.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 
 SCRIPT = """
 import time, torch
@@ -38,6 +38,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.timing
 def test_a_study_is_reported_while_it_grows_and_after_its_trials_are_gone(tmp_path: Path) -> None:
     script, results = tmp_path / "train.py", tmp_path / "results"
     script.write_text(SCRIPT)
@@ -52,7 +53,7 @@ def test_a_study_is_reported_while_it_grows_and_after_its_trials_are_gone(tmp_pa
     try:
         while second.poll() is None and not (results / "s" / "trials" / "0002").exists():
             time.sleep(0.05)
-        meanwhile = vtune("report", "--json", "--results", results, cwd=ROOT)
+        meanwhile = vtune("report", "--json", "--results", results)
         assert meanwhile.code == 0 and meanwhile.json["baseline"]["trial"] == 1
         assert second.wait(120) == 0
     finally:

@@ -34,7 +34,7 @@ def words(results: Path, *more: str) -> list[str]:
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "vtune", *arguments], cwd=ROOT, env=quiet_env(), stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "vtune", *arguments], env=quiet_env(), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -56,7 +56,16 @@ def wait_for_steps(results: Path, trial: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_quickstart_is_searched_in_four_trials(results: Path) -> None:
-    asked = ["search", "--config", "configs/quickstart.yaml", "--results", results, "--no-confirm", "--steps", "20"]
+    asked = [
+        "search",
+        "--config",
+        ROOT / "configs" / "quickstart.yaml",
+        "--results",
+        results,
+        "--no-confirm",
+        "--steps",
+        "20",
+    ]
     said = vtune(*asked, "--trials", "4", timeout=500, COLUMNS="80")
     assert said.code == 0, said.stderr
     assert "\x1b" not in said.stdout + said.stderr and max(map(len, said.stdout.splitlines()[:30])) <= 80
@@ -88,6 +97,7 @@ def test_after_a_kill_it_goes_on_and_measures_nothing_twice(results: Path) -> No
     assert vtune(*asked).json["search"] == said.json["search"] and journal(results) == after
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(results: Path) -> None:
     program = started(*words(results, "--trials", "7", "--budget", "10m", "--json"))
     wait_for_steps(results, 1)
@@ -106,6 +116,7 @@ def test_an_interrupt_ends_within_ten_seconds_saves_and_says_how_to_go_on(result
     assert plan.json["search"]["asked"] == {"trials": 7, "budget_s": 600.0} and plan.json["trials_at_most"] <= 7
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_leaves_at_once_with_what_was_told_so_far(results: Path) -> None:
     program = started(*words(results, "--json", "--steps", "1000"))
     wait_for_steps(results, 1)

@@ -51,6 +51,7 @@ def probe(fake_driver, tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_what_the_driver_told_of_the_trainings_device_stands_in_the_record(fake_driver, probe, tmp_path):
     fake_driver.set(count=2, gpu0__util=13, gpu1__used=2 * GIB, gpu1__procs="1:1000:0", gpu1__name="NVIDIA L4",
                     gpu1__total=24 * GIB, gpu1__energy_from=time.time(), gpu1__power_mw=120_000)  # fmt: skip

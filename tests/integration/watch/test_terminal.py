@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 from support.screen import as_it_stands
 from support.trainings import Training
 
@@ -54,7 +54,7 @@ def watched_on_a_terminal(training: Training) -> Iterator[Terminal]:
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "vtune", "watch", str(training.pid)],
-        cwd=ROOT, env=env, stdin=other, stdout=other, stderr=other, start_new_session=True,
+        env=env, stdin=other, stdout=other, stderr=other, start_new_session=True,
     )  # fmt: skip
     os.close(other)
     try:
@@ -71,6 +71,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
@@ -86,6 +87,7 @@ def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Calla
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_what_stands_on_the_terminal_is_the_last_picture_alone_within_its_width_and_stays_when_left(
     start: Callable[..., Training],
 ) -> None:

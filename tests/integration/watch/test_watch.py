@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from emulated.fake_nvml import GIB, FakeDriver
-from support.cli import ROOT, quiet_env, vtune
+from support.cli import quiet_env, vtune
 from support.trainings import Training, watching
 from vtune.execution.watch_find import find_training
 
@@ -24,9 +24,9 @@ from vtune.execution.watch_find import find_training
     ("slow", "by", "kind"),
     [
         ("sleep", "fork", "starved"),
-        ("load", "spawn", "starved"),
-        ("model", "forkserver", "cpu"),
-        ("hang", "fork", "still"),
+        pytest.param("load", "spawn", "starved", marks=pytest.mark.slow),
+        pytest.param("model", "forkserver", "cpu", marks=pytest.mark.slow),
+        pytest.param("hang", "fork", "still", marks=pytest.mark.slow),
     ],
 )
 def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_waits_for_within_ten_seconds(
@@ -51,6 +51,7 @@ def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_wa
     assert training.process.poll() is None
 
 
+@pytest.mark.slow
 def test_steps_and_what_is_left_of_the_run_are_read_from_its_log(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -70,6 +71,7 @@ def test_a_worker_that_is_named_stands_for_its_training(start: Callable[..., Tra
     assert find_training(str(training.workers()[0]), tmp_path).pid == training.pid
 
 
+@pytest.mark.slow
 def test_several_trainings_are_listed_and_none_is_chosen(start: Callable[..., Training]) -> None:
     holds_torch = "import torch; print('here', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", holds_torch], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as idle:
@@ -88,6 +90,7 @@ def test_several_trainings_are_listed_and_none_is_chosen(start: Callable[..., Tr
     assert not any(f"vtune watch {pid} " in said.json["hint"] for pid in pair[1].workers())
 
 
+@pytest.mark.slow
 def test_a_study_names_its_own_training(start: Callable[..., Training], tmp_path: Path) -> None:
     results = tmp_path / "results"
     attempt = results / "mine" / "launches" / "0001" / "attempts" / "01"
@@ -109,19 +112,20 @@ def test_piped_it_says_a_line_each_five_seconds_and_the_end_with_the_error_of_th
     training = start("sleep", "fork")
     training.wait_for_steps()
     watched = watching(training)
-    time.sleep(6.5)
+    assert watched.stdout is not None
+    line = watched.stdout.readline()
     with training.log.open("a") as log:
         log.write("Traceback (most recent call last):\nValueError: the mask has another shape\n")
     time.sleep(1.0)
     training.end()
     out, err = watched.communicate(timeout=20)
     assert watched.returncode == 0, err
-    line = out.splitlines()[0]
     assert "starved for data" in line and "2 workers" in line and "\x1b" not in out
     assert f"process {training.pid} · ended, ran for" in out
     assert "error     ValueError: the mask has another shape" in out
 
 
+@pytest.mark.slow
 def test_it_ends_when_nobody_reads_its_lines_any_more(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -133,6 +137,7 @@ def test_it_ends_when_nobody_reads_its_lines_any_more(start: Callable[..., Train
     assert training.process.poll() is None
 
 
+@pytest.mark.slow
 def test_leaving_is_no_interruption_and_leaves_the_training_alone(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
@@ -168,12 +173,13 @@ with Watching(int(sys.argv[1]), Asked()) as watching:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_what_another_users_training_keeps_to_itself_is_said(start: Callable[..., Training]) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
     done = subprocess.run(
-        [sys.executable, "-c", AS_ANOTHER, str(training.pid)], cwd=ROOT, env=quiet_env(), capture_output=True, text=True
+        [sys.executable, "-c", AS_ANOTHER, str(training.pid)], env=quiet_env(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
@@ -188,7 +194,7 @@ def _anonymous_bytes(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-@pytest.mark.parametrize(("util", "kind"), [(13, "starved"), (96, "gpu")])
+@pytest.mark.parametrize(("util", "kind"), [(96, "gpu"), pytest.param(13, "starved", marks=pytest.mark.slow)])
 def test_with_a_gpu_its_utilization_is_part_of_the_verdict(
     start: Callable[..., Training], fake_driver: FakeDriver, util: int, kind: str
 ) -> None:

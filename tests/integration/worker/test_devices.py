@@ -70,6 +70,7 @@ def test_the_waits_for_further_batches_of_a_step_are_gaps_and_not_work(train: An
     assert median(step.c for step in steps) == pytest.approx(0.054, rel=0.15)
 
 
+@pytest.mark.timing
 def test_peaks_survive_the_scripts_resets_and_the_script_does_not_notice_ours(both: Any) -> None:
     plain, watched = both("on_a_device.py", "--reset-every", 6, "--synchronize", *TWENTY_MS, path=BENCHMARKS)
     # Its own peaks, after each step and after each reset, are part of what it says.

@@ -32,6 +32,7 @@ def test_a_training_ends_cleanly_after_the_named_step(start: Start) -> None:
     assert steps[-1].b <= end["t"]
 
 
+@pytest.mark.slow
 def test_an_exit_that_is_swallowed_is_raised_again_and_then_enforced(start: Start) -> None:
     started = start("endless.py", "swallow")
     started.wait_for('"optimizer"')
@@ -42,6 +43,7 @@ def test_an_exit_that_is_swallowed_is_raised_again_and_then_enforced(start: Star
     assert len(run.facts("end")) == 1
 
 
+@pytest.mark.slow
 def test_with_an_optimizer_for_each_parameter_the_training_still_ends(start: Start) -> None:
     started = start("optimizer_in_backward.py")
     started.wait_for('"optimizer": 3')

@@ -58,6 +58,7 @@ def test_the_counts_are_the_trainings_own_and_its_losses_those_without_hooks(bot
     assert counts.pid == watched.facts("left")[0]["in"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, method: str) -> None:
     plain, watched = both(
@@ -70,6 +71,7 @@ def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, m
     assert not watched.facts("first_batch")
 
 
+@pytest.mark.slow
 def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_same(both: Any) -> None:
     plain, watched = both("anew_each_epoch.py", launch=True)
     unchanged(plain, watched)
@@ -82,10 +84,12 @@ def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_s
     assert sources == {one.source: 3 for one in counts.of("delivered")}
 
 
+@pytest.mark.slow
 def test_random_numbers_and_what_frameworks_inspect_are_as_without_us(both: Any) -> None:
     unchanged(*both("inspected.py", launch=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_each_rank_counts_for_itself(both: Any, tmp_path: Path, method: str) -> None:
     plain, watched = both("spawned_ranks.py", method, tmp_path, launch=True)
@@ -94,6 +98,7 @@ def test_each_rank_counts_for_itself(both: Any, tmp_path: Path, method: str) -> 
     assert {one.pid for one in counts_of(watched)} == {fact["in"] for fact in watched.facts("optimizer")}
 
 
+@pytest.mark.slow
 def test_saves_are_counted_with_their_time(both: Any, tmp_path: Path) -> None:
     plain, watched = both("saving.py", tmp_path, launch=True)
     unchanged(plain, watched)
@@ -105,6 +110,7 @@ def test_saves_are_counted_with_their_time(both: Any, tmp_path: Path) -> None:
     assert total(counts, "saved") == 3
 
 
+@pytest.mark.slow
 def test_a_save_that_is_not_felt_is_a_checkpoint_all_the_same(both: Any) -> None:
     words = "import io, torch\nfor _ in range(7): torch.save(None, io.BytesIO())"
     plain, watched = both("-c", words, launch=True)
@@ -116,6 +122,7 @@ def test_a_save_that_is_not_felt_is_a_checkpoint_all_the_same(both: Any) -> None
     assert len(watched.facts("saved")) <= 2
 
 
+@pytest.mark.slow
 def test_loaders_are_turned_as_the_spec_asks(learnt: Any, start: Any) -> None:
     key = next(fact["key"] for fact in learnt.facts("loader") if fact["asked"] and fact["asked"]["batch_size"] == 4)
     effects = [{"kind": "SetDataLoaderOption", "loader": key, "option": "batch_size", "value": 6}]
@@ -126,6 +133,7 @@ def test_loaders_are_turned_as_the_spec_asks(learnt: Any, start: Any) -> None:
     assert told["turned"] == {"batch_size": 6}
 
 
+@pytest.mark.slow
 def test_no_device_is_timed_and_no_step_looked_at_closely(both: Any) -> None:
     plain, watched = both("on_a_device.py", "--steps", 120, path=BENCHMARKS, launch=True)
     unchanged(plain, watched)
@@ -135,6 +143,7 @@ def test_no_device_is_timed_and_no_step_looked_at_closely(both: Any) -> None:
     assert watched.facts("memory")[-1]["allocated_peak"] > 0
 
 
+@pytest.mark.slow
 def test_a_stop_file_does_not_end_it(start: Any) -> None:
     started = start("plain.py", "--epochs", 40, launch=True)
     (started.folder / "stop").write_text("0\n")

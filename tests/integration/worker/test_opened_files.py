@@ -23,6 +23,7 @@ def prepared(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.timing
 def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, method: str, tmp_path: Path) -> None:
     plain, watched = both("opening.py", prepared(tmp_path), "--start-method", method)
     assert watched.said == plain.said
@@ -38,6 +39,7 @@ def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, met
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [("--strict",), ("--asks",), ("--threads",)], ids=str)
+@pytest.mark.timing
 def test_nobody_sees_the_look(both: Any, options: tuple[str, ...], tmp_path: Path) -> None:
     plain, watched = both("opening.py", prepared(tmp_path), *options)
     assert watched.said == plain.said

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_save_is_timed_where_it_holds_the_training_up_and_is_otherwise_as_without_us(
     both: Any, tmp_path: Any
 ) -> None:

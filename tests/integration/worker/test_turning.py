@@ -76,6 +76,7 @@ def test_going_to_no_workers_clears_what_needs_workers(train: Any, keys: dict[st
     assert facts["busy"]["left_alone"] == {"persistent_workers": "the loader has no workers"}
 
 
+@pytest.mark.slow
 def test_persistent_workers_and_pinning_are_turned(train: Any, keys: dict[str, str]) -> None:
     only = {name: keys[name] for name in ("positional", "busy")}
     run = train("many_loaders.py", effects=effects(only, persistent_workers=True, pin_memory=True))
@@ -86,6 +87,7 @@ def test_persistent_workers_and_pinning_are_turned(train: Any, keys: dict[str, s
     assert [p["resume"] for p in passes] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_spec_that_cannot_be_read_turns_nothing_and_says_so(start: Any) -> None:
     run = start("many_loaders.py", effects=[{"kind": "SetDataLoaderOption"}]).wait()
     assert run.exit_code == 0

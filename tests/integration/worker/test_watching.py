@@ -58,6 +58,7 @@ def test_what_frameworks_inspect_and_the_random_numbers_are_as_without_us(both: 
     assert bare["where"].split(":")[0].endswith("inspected.py")
 
 
+@pytest.mark.slow
 def test_persistent_workers_tell_each_batch_of_both_epochs(both: Any) -> None:
     plain, watched = both("plain.py", "--workers", 2, "--persistent")
     unchanged(plain, watched)
@@ -88,6 +89,7 @@ def test_spawned_workers_are_watched_too(both: Any) -> None:
     assert len(watched.pythons()) == 3
 
 
+@pytest.mark.slow
 def test_two_optimizers_are_told_apart(both: Any) -> None:
     plain, watched = both("gan.py")
     unchanged(plain, watched)
@@ -96,6 +98,7 @@ def test_two_optimizers_are_told_apart(both: Any) -> None:
     assert len(watched.records(BACKWARD)) == 18
 
 
+@pytest.mark.slow
 def test_the_training_loader_is_the_one_that_feeds_steps_though_validation_comes_first(both: Any) -> None:
     plain, watched = both("validation_first.py")
     unchanged(plain, watched)
@@ -110,6 +113,7 @@ def test_the_training_loader_is_the_one_that_feeds_steps_though_validation_comes
     assert {bool(b.flags & GRADIENTS) for b in watched.records(DELIVERED) if b.source == validation} == {False}
 
 
+@pytest.mark.slow
 def test_twins_made_anew_each_epoch_keep_their_two_keys(both: Any) -> None:
     plain, watched = both("anew_each_epoch.py")
     unchanged(plain, watched)
@@ -123,6 +127,7 @@ def test_twins_made_anew_each_epoch_keep_their_two_keys(both: Any) -> None:
     assert shares[keys[1]] <= 1 / 3
 
 
+@pytest.mark.slow
 def test_an_iterable_data_set_has_no_count_of_samples_but_a_leading_dimension(both: Any) -> None:
     plain, watched = both("iterable.py")
     unchanged(plain, watched)
@@ -146,6 +151,7 @@ def test_an_iterable_data_set_has_no_count_of_samples_but_a_leading_dimension(bo
     assert [b.index for b in batches if b.group == 2] == [*range(5)]
 
 
+@pytest.mark.slow
 def test_batches_fetched_in_a_background_thread_are_marked(both: Any) -> None:
     plain, watched = both("background_thread.py")
     unchanged(plain, watched)
@@ -154,6 +160,7 @@ def test_batches_fetched_in_a_background_thread_are_marked(both: Any) -> None:
     assert len(watched.records(STEP)) == 5
 
 
+@pytest.mark.slow
 def test_a_loader_inside_a_data_set_is_marked_and_inside_a_worker_not_recorded(both: Any) -> None:
     plain, watched = both("nested.py")
     unchanged(plain, watched)
@@ -161,7 +168,8 @@ def test_a_loader_inside_a_data_set_is_marked_and_inside_a_worker_not_recorded(b
     assert len(watched.records(LOADED)) == 2
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_each_process_that_trains_tells_its_own_training(both: Any, method: str, tmp_path: Any) -> None:
     plain, watched = both("spawned_ranks.py", method, tmp_path)
     unchanged(plain, watched)
@@ -205,6 +213,7 @@ def test_a_failing_training_warns_and_fails_in_the_same_words(both: Any, workers
     assert len(watched.records(STEP)) == len(delivered) == watched.stdout.count("stepped") == 2
 
 
+@pytest.mark.slow
 def test_torchdatas_loader_which_shares_no_constructor_with_torchs_is_watched(both: Any, request: Any) -> None:
     plain, watched = both("stateful.py", path=(request.path.parent / "stand_in",))
     unchanged(plain, watched)

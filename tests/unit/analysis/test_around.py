@@ -130,7 +130,7 @@ def projected(tmp_path: Path, run: Run, *, cut_after_steps: int) -> tuple[Measur
     return measured(writer, PlannedRun(epochs=run.epochs)), whole_s
 
 
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("persistent", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "run",
     [

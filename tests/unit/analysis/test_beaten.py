@@ -99,7 +99,7 @@ def steps(rng: np.random.Generator, cv: float, count: int) -> list[float]:
     return taken
 
 
-@pytest.mark.parametrize("cv", [0.05, 0.3, 1.0, 0.0])
+@pytest.mark.parametrize("cv", [0.3, *(pytest.param(cv, marks=pytest.mark.slow) for cv in (0.05, 1.0, 0.0))])
 def test_of_settings_as_fast_as_the_leader_next_to_none_is_cut(cv: float) -> None:
     rng, studies = np.random.default_rng(3), 1000
     cut = sum(any(surely_beaten(*look) for look in a_study(rng, cv)) for _ in range(studies))

@@ -37,7 +37,7 @@ def called_different(standing: Standing) -> bool:
     return standing.won or "slower" in standing.out.values()
 
 
-@pytest.mark.parametrize("sd", [0.01, 0.0224, 0.03])
+@pytest.mark.parametrize("sd", [0.0224, *(pytest.param(sd, marks=pytest.mark.slow) for sd in (0.01, 0.03))])
 def test_equals_are_seldom_called_different_though_every_round_is_looked_at(sd: float) -> None:
     chance = random.Random(11)
     wrong = sum(called_different(run_race(chance, [0, 0], sd)[0]) for _ in range(400))
@@ -50,7 +50,7 @@ def test_equals_are_seldom_called_different_by_launches_of_any_spread() -> None:
     assert wrong / 400 < 0.05
 
 
-@pytest.mark.parametrize("rivals", [2, 4])
+@pytest.mark.parametrize("rivals", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_of_several_equals_seldom_one_is_called_a_winner_over_the_baseline(rivals: int) -> None:
     chance = random.Random(13)
     wrong = sum(run_race(chance, [0] * (rivals + 1), 0.03)[0].won for _ in range(60))

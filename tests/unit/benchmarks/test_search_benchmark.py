@@ -38,6 +38,7 @@ def test_each_kind_of_training_is_there_with_all_that_may_be_asked_for() -> None
     assert len(trainings(is_misspecified=True)) == 11
 
 
+@pytest.mark.slow
 def test_twice_the_batch_is_slower_and_four_times_is_the_best_where_there_are_cliffs(tmp_path: Path) -> None:
     truths = Truths(Training(surface=BATCH_CLIFFS), tmp_path, quick=True)
     left = [truths.regret({"workers": 8, "batch_size": batch}) for batch in (4, 8, 16, 32)]
@@ -143,6 +144,7 @@ def test_half_a_line_of_one_who_was_killed_is_passed_over(tmp_path: Path) -> Non
     assert Lines(path).get("two") == {"a": 2} and Lines(path).get("one") == {"a": 1}
 
 
+@pytest.mark.slow
 def test_a_quick_cell_is_searched_and_not_searched_again(tmp_path: Path) -> None:
     asked = ("short-epochs", False, ["random alone", "ladder"], 1, tmp_path, True, False)
     name, rows = simulated.cell(*asked)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import ROOT, quiet_env
+from support.cli import quiet_env
 from vtune.config.write_edit import free_name, write_beside, write_edit
 from vtune.errors import StorageError, UsageError
 
@@ -125,7 +125,7 @@ def test_what_may_not_be_written_is_refused_and_stays(file: Path, locked: str) -
     place.chmod(0o555 if locked == "the folder" else 0o444)
     try:
         command = [*like_anybody, sys.executable, "-c", WRITES, str(file)]
-        said = subprocess.run(command, cwd=ROOT, env=quiet_env(), capture_output=True, text=True, timeout=60)
+        said = subprocess.run(command, env=quiet_env(), capture_output=True, text=True, timeout=60)
     finally:
         place.chmod(0o755)
     assert (said.returncode, said.stdout) == (3, f"{file} cannot be written: Permission denied\n"), said.stderr

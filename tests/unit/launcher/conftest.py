@@ -13,10 +13,8 @@ from vtune.launcher.plan import PlannedLaunch, plan_launch
 
 
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlannedLaunch]:
+def plan(tmp_path: Path) -> Callable[..., PlannedLaunch]:
     """A launch of trial 1, in a study of these records."""
-    # Where launches of all results folders meet.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def make(*records: TrialRecord) -> PlannedLaunch:
         study = write_study(tmp_path / "results", *records)

@@ -133,10 +133,7 @@ def test_what_may_have_been_done_counts_the_launches_that_it_went_on_from(study:
     assert left is not None and (left.launch, left.most) == (2, None)
 
 
-def test_what_another_results_folders_launch_left_in_the_same_place_is_found(
-    study: StudyPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_what_another_results_folders_launch_left_in_the_same_place_is_found(study: StudyPaths, tmp_path: Path) -> None:
     out = a_file(tmp_path / "out" / "last.pt").parent
     workload = Workload(command=("python", "train.py", "--output-dir", "out"), cwd=tmp_path)
     launch = a_launch(StudyPaths(tmp_path / "elsewhere" / "demo"), 1, out)

@@ -56,12 +56,14 @@ def double(stage: dict[str, Any]) -> dict[str, Any]:
     [
         ("memory/stages.json", lambda stages: [*stages[:2], *(double(one) for one in stages[2:])], "memory"),
         ("kill/kill.json", lambda seen: {**seen, "left": {**seen["left"], "processes": 3}}, "killed"),
-        ("kill/kill.json", lambda seen: {**seen, "signal": None}, "killed"),
-        ("kill/kill.json", lambda seen: {**seen, "sampler_core": 0.05}, "sampler"),
+        pytest.param("kill/kill.json", lambda seen: {**seen, "signal": None}, "killed", marks=pytest.mark.slow),
+        pytest.param("kill/kill.json", lambda seen: {**seen, "sampler_core": 0.05}, "sampler", marks=pytest.mark.slow),
         ("turns/turns.json", lambda seen: {**seen, "watched": [1.2 * s for s in seen["watched"]]}, "instrumentation"),
-        ("turns/turns.json", lambda seen: {**seen, "recorded": False}, "instrumentation"),
+        pytest.param(
+            "turns/turns.json", lambda seen: {**seen, "recorded": False}, "instrumentation", marks=pytest.mark.slow
+        ),
         ("loader-2/truth.jsonl", lambda row: {**row, "stepped": 2 * row.get("stepped", 0)}, "rate_2"),
-        ("loader-6/truth.jsonl", lambda row: {**row, "worker": 0}, "workers"),
+        pytest.param("loader-6/truth.jsonl", lambda row: {**row, "worker": 0}, "workers", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_one_changed_value_turns_its_own_cell_red(
@@ -116,7 +118,7 @@ def test_a_secret_across_the_cut_of_a_long_output_leaves_no_half(tmp_path: Path)
     trial = tmp_path / "records" / "loader-1" / "trial"
     trial.mkdir(parents=True)
     secret = "planted-secret-of-some-length"
-    for shift in range(0, len(secret), 7):
+    for shift in range(0, len(secret), 14):
         words = "first\n" + secret + "\n" + "x" * (STDERR_CHARS - shift - 1)
         (trial / "stderr.log").write_text(words)
         clean = Sanitizer({}, {}, [secret])

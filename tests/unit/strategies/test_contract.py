@@ -151,16 +151,21 @@ def test_an_interrupted_launch_is_asked_for_again(case: Case) -> None:
     "status",
     [
         TrialStatus.CRASHED,
-        TrialStatus.OUT_OF_RAM,
         TrialStatus.OUT_OF_VRAM,
-        TrialStatus.OUT_OF_SHM,
-        TrialStatus.REFUSED,
         TrialStatus.INVALID,
-        TrialStatus.HUNG,
-        TrialStatus.TOO_SHORT,
-        TrialStatus.DIVERGED,
-        TrialStatus.NOT_OBSERVED,
-        TrialStatus.TIMED_OUT,
+        *(
+            pytest.param(status, marks=pytest.mark.slow)
+            for status in (
+                TrialStatus.OUT_OF_RAM,
+                TrialStatus.OUT_OF_SHM,
+                TrialStatus.REFUSED,
+                TrialStatus.HUNG,
+                TrialStatus.TOO_SHORT,
+                TrialStatus.DIVERGED,
+                TrialStatus.NOT_OBSERVED,
+                TrialStatus.TIMED_OUT,
+            )
+        ),
     ],
 )
 def test_it_survives_whatever_fails(case: Case, status: TrialStatus) -> None:
@@ -203,8 +208,12 @@ def test_trials_of_something_else_do_not_lead_it_astray(case: Case) -> None:
     assert history[: len(strange)] == strange and strategy.propose(history) is None
 
 
-@pytest.mark.parametrize("plan", bundled_plans())
-@pytest.mark.parametrize("surface", [SMALL_VOLUMES, FOUR_CORES], ids=lambda surface: surface.name)
+@pytest.mark.parametrize(
+    "plan", [name if name == "guided" else pytest.param(name, marks=pytest.mark.slow) for name in bundled_plans()]
+)
+@pytest.mark.parametrize(
+    "surface", [SMALL_VOLUMES, pytest.param(FOUR_CORES, marks=pytest.mark.slow)], ids=lambda surface: surface.name
+)
 def test_a_plan_resumed_at_any_moment_proposes_and_chooses_the_same(
     surface: Surface, plan: str, tmp_path: Path
 ) -> None:

@@ -84,8 +84,7 @@ def propose(records: Sequence[TrialRecord], machine: Machine, experiment: Experi
     assert Phases(AskedPhases(plan=load_plan("guided")), experiment, machine).propose(records) is not None
 
 
-@pytest.mark.timing
-@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), (10_000, 2.0)])
+@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), pytest.param(10_000, 2.0, marks=pytest.mark.slow)])
 def test_a_proposal_does_not_wait_for_a_long_journal(
     few: tuple[list[TrialRecord], Machine], trials: int, at_most_s: float
 ) -> None:
@@ -94,8 +93,7 @@ def test_a_proposal_does_not_wait_for_a_long_journal(
         assert seconds(lambda: propose(records, machine)) < 3 * at_most_s
 
 
-@pytest.mark.timing
-@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), (10_000, 2.0)])
+@pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), pytest.param(10_000, 2.0, marks=pytest.mark.slow)])
 def test_a_search_of_thousands_of_settings_does_not_wait_either(
     few: tuple[list[TrialRecord], Machine], trials: int, at_most_s: float
 ) -> None:
@@ -107,7 +105,7 @@ def test_a_search_of_thousands_of_settings_does_not_wait_either(
     assert search.propose(records) is not None and search.hunt(records).settings_in_all > 5000
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_a_long_journal_is_read_in_seconds_and_a_trials_number_in_less(
     few: tuple[list[TrialRecord], Machine], tmp_path: Path
 ) -> None:

@@ -208,6 +208,7 @@ def test_a_sampler_loads_only_what_it_needs(samplers: tuple[Sampler, ...], never
     assert not loaded & never
 
 
+@pytest.mark.slow
 def test_a_gaussian_process_never_loads_torch_here_and_answers_as_where_it_is_loaded() -> None:
     pytest.importorskip("torch")
     answers, loaded = answers_and_loaded(elsewhere("gp", PYTHONHASHSEED="1"))
@@ -345,7 +346,6 @@ def test_the_best_of_a_long_history_is_not_forgotten() -> None:
     assert [in_full(one or {})["batch_size"] for one in proposals] == [1] * 4
 
 
-@pytest.mark.timing
 @quick_samplers
 @pytest.mark.parametrize(("trials", "most_s"), [(300, 0.5), (10_000, 2.0)])
 def test_a_long_history_is_answered_in_time(sampler: Sampler, trials: int, most_s: float) -> None:

@@ -103,6 +103,7 @@ def test_nothing_to_gain_is_said_within_three_trials(tmp_path: Path) -> None:
     assert "is to be had" in loading[0].why
 
 
+@pytest.mark.slow
 def test_a_lock_around_the_loading_is_no_reason_for_a_false_gain(tmp_path: Path) -> None:
     walk, _, _ = walked(ONE_LOCK, "ladder", tmp_path)
     assert dict(walk.settings) == {} and walk.best is not None and walk.best.asked == {}
@@ -120,6 +121,7 @@ def test_each_rung_was_foretold_and_most_of_them_rightly(tmp_path: Path) -> None
     assert inside >= 0.6 * len(told)
 
 
+@pytest.mark.slow
 def test_options_are_predicted_from_what_the_phases_learnt(tmp_path: Path) -> None:
     walk, history, _ = walked(SCROLLS, "ladder", tmp_path, up_to=2, confirm=False)
     assert [option.option.name for option in walk.options] == ["A", "B", "C"]

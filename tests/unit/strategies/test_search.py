@@ -174,6 +174,7 @@ def test_a_training_that_crashes_as_it_is_set_is_nothing_to_build_on() -> None:
     assert len(history) == 1 and hunt.stopped is not None and "gives nothing to build on" in hunt.stopped
 
 
+@pytest.mark.slow
 def test_what_no_model_foresees_is_tried_once_each_with_the_best_so_far(tmp_path: Path) -> None:
     experiment = simulated_experiment(
         FOUR_CORES, limits=limited(ram=0.6, vram=0.95), knobs=(BATCH, KnobBinding(name="threads", values=(1, 2, 4)))
@@ -238,6 +239,7 @@ def test_nothing_that_asks_for_as_much_as_what_ran_out_is_tried(tmp_path: Path) 
     assert all(isinstance(size, int) and size < 32 for size in sizes) and search.hunt(history).ruled_out_by_failures > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_samplers_that_learn_start_from_the_models_best(sampler: Any, tmp_path: Path) -> None:
     if sampler == "gp":

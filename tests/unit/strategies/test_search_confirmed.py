@@ -69,6 +69,7 @@ def test_a_scout_run_counts_for_the_budget() -> None:
     assert launched(0.0) > launched(150.0) > 0
 
 
+@pytest.mark.slow
 def test_a_search_with_confirmations_goes_on_from_any_moment_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """By the model of a training that tells it something, under limits and within a budget."""
     experiment = simulated_experiment(FOUR_CORES, limits=limited(ram=0.6, vram=0.95))
@@ -88,6 +89,7 @@ def test_a_search_with_confirmations_goes_on_from_any_moment_as_if_nothing_had_h
     assert made().propose(read_again(whole)) is None
 
 
+@pytest.mark.slow
 def test_what_nobody_allowed_neither_leads_nor_is_built_on(tmp_path: Path) -> None:
     """A plan that names the batch may change it; a search that keeps the training the same may not."""
     experiment = simulated_experiment(FOUR_CORES, knobs=(KnobBinding(name="threads", values=(1, 2)),))

@@ -43,6 +43,7 @@ def by_optuna(history: Sequence[TrialRecord]) -> list[TrialRecord]:
     return [record for record in history if "Optuna" in record.reason]
 
 
+@pytest.mark.slow
 def test_a_search_with_a_model_that_is_off_ends_where_nothing_is_won(
     misled: tuple[Search, list[TrialRecord]],
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_search_with_a_model_that_is_off_ends_where_nothing_is_won(
     assert hunt.given_back == 40 - len(history) > 10 and hunt.ended is not None
 
 
+@pytest.mark.slow
 def test_what_optuna_would_try_is_not_launched_where_it_is_predicted_far_below_the_leader(
     misled: tuple[Search, list[TrialRecord]],
 ) -> None:

@@ -46,13 +46,13 @@ def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() ->
 @pytest.mark.parametrize(
     ("since", "foretold_well", "samples", "ends_after"),
     [
-        (0, False, None, 10),
-        (11, False, None, 12),
-        (13, True, None, 14),
+        pytest.param(0, False, None, 10, marks=pytest.mark.slow),
+        pytest.param(11, False, None, 12, marks=pytest.mark.slow),
+        pytest.param(13, True, None, 14, marks=pytest.mark.slow),
         (0, True, None, 6),
         (0, False, 4000, 6),
         # A twentieth of the run is little to one who may be off by as much.
-        (0, False, 20_000, 10),
+        pytest.param(0, False, 20_000, 10, marks=pytest.mark.slow),
     ],
 )
 def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_or_that_hardly_pay_and_two_looks_in_a_row(
@@ -110,6 +110,7 @@ def test_optuna_is_told_by_how_much_a_trial_is_over_its_limit(monkeypatch: pytes
     }
 
 
+@pytest.mark.slow
 def test_a_mistrusted_model_and_optuna_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = simulated_experiment(FOUR_CORES, knobs=(KnobBinding(name="batch_size"),))
     study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)

@@ -79,7 +79,11 @@ def held_against_the_truth(surface: Surface, trials: Sequence[Settings], root: P
     )
 
 
-@pytest.mark.parametrize("surface", [SCROLLS, SMALL_VOLUMES, FOUR_CORES], ids=lambda surface: surface.name)
+@pytest.mark.parametrize(
+    "surface",
+    [SMALL_VOLUMES, *(pytest.param(one, marks=pytest.mark.slow) for one in (SCROLLS, FOUR_CORES))],
+    ids=lambda surface: surface.name,
+)
 def test_two_trials_tell_the_rates_of_others(surface: Surface, tmp_path: Path) -> None:
     held = held_against_the_truth(surface, [{}, settings_of(surface, 4, 2, 2)], tmp_path)
     assert np.median(np.abs(held.errors)) < 0.06
@@ -89,7 +93,9 @@ def test_two_trials_tell_the_rates_of_others(surface: Surface, tmp_path: Path) -
     assert held.truths[pick] > 0.9 * max(held.truths)
 
 
-@pytest.mark.parametrize("surface", [DEVICE_BOUND, LITTLE_RAM], ids=lambda surface: surface.name)
+@pytest.mark.parametrize(
+    "surface", [DEVICE_BOUND, pytest.param(LITTLE_RAM, marks=pytest.mark.slow)], ids=lambda surface: surface.name
+)
 def test_the_users_own_trial_alone_is_honest_about_the_rest(surface: Surface, tmp_path: Path) -> None:
     held = held_against_the_truth(surface, [{}], tmp_path)
     assert held.covered.sum() >= len(GRID) - 1

@@ -75,7 +75,11 @@ def quiet(surface: Surface) -> Surface:
     return replace(surface, noise=Noise(launch_sd=0.0))
 
 
-@pytest.mark.parametrize("surface", [SMALL_VOLUMES, FOUR_CORES, DEVICE_BOUND], ids=lambda surface: surface.name)
+@pytest.mark.parametrize(
+    "surface",
+    [SMALL_VOLUMES, *(pytest.param(one, marks=pytest.mark.slow) for one in (FOUR_CORES, DEVICE_BOUND))],
+    ids=lambda surface: surface.name,
+)
 def test_a_short_trial_is_near_the_long_run(surface: Surface, tmp_path: Path) -> None:
     record = run(SimulatedEngine(quiet(surface)), tmp_path)
     assert record.status is TrialStatus.COMPLETED
@@ -155,9 +159,9 @@ def test_latency_is_told_from_work_by_the_processor_time(tmp_path: Path) -> None
 
 WITHOUT_ORDER = [
     (LITTLE_RAM, {"workers": 2}),
-    (LITTLE_RAM, {"workers": 6, "prefetch_factor": 4}),
-    (SMALL_VOLUMES, {"workers": 4}),
-    (IMAGES_FAR_AWAY, {"workers": 4, "batch_size": 32}),
+    pytest.param(LITTLE_RAM, {"workers": 6, "prefetch_factor": 4}, marks=pytest.mark.slow),
+    pytest.param(SMALL_VOLUMES, {"workers": 4}, marks=pytest.mark.slow),
+    pytest.param(IMAGES_FAR_AWAY, {"workers": 4, "batch_size": 32}, marks=pytest.mark.slow),
 ]
 
 
@@ -175,7 +179,14 @@ def test_without_order_the_replay_comes_to_the_long_run(
     assert measured.samples_per_s == pytest.approx(true_rate(engine.surface, asked, batches=AS_LONG), rel=0.03)
 
 
-@pytest.mark.parametrize("settings", [{"workers": 2}, {"workers": 4}, {"workers": 6, "prefetch_factor": 4}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"workers": 4},
+        pytest.param({"workers": 2}, marks=pytest.mark.slow),
+        pytest.param({"workers": 6, "prefetch_factor": 4}, marks=pytest.mark.slow),
+    ],
+)
 def test_what_giving_up_order_is_worth_is_told_by_a_trial_that_keeps_it(
     settings: dict[str, Scalar], tmp_path: Path
 ) -> None:

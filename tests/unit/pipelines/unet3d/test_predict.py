@@ -202,20 +202,19 @@ def test_an_output_that_cannot_be_finished_is_absent(
     assert not list(tmp_path.glob("*out*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stdout", ["a reader that leaves", "/dev/full"])
-def test_a_stdout_that_takes_nothing_costs_nothing(
-    checkpoint: Path, image: Path, tmp_path: Path, root: Path, stdout: str
-) -> None:
+def test_a_stdout_that_takes_nothing_costs_nothing(checkpoint: Path, image: Path, tmp_path: Path, stdout: str) -> None:
     command = [sys.executable, "-m", "vtune.pipelines.unet3d.predict", "--checkpoint", str(checkpoint)]
     command += ["--image", str(image), "--output", str(tmp_path / "out.npy")]
     if stdout == "/dev/full":
         with open(stdout, "wb") as full:
-            ran = subprocess.run(command, cwd=root, stdout=full, stderr=subprocess.PIPE, text=True)
+            ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
         assert (ran.returncode, ran.stderr) == (0, "")
     else:
         read, write = os.pipe()
         os.close(read)
-        ran = subprocess.run(command, cwd=root, stdout=write, stderr=subprocess.PIPE, text=True)
+        ran = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
         os.close(write)
         assert (ran.returncode, ran.stderr) == (0, "")
     assert np.load(tmp_path / "out.npy").shape == (30, 20, 18)
@@ -233,12 +232,11 @@ def test_settings_of_another_version_are_told(
 
 
 @pytest.mark.slow
-def test_stopped_in_the_middle_it_leaves_nothing(checkpoint: Path, tmp_path: Path, root: Path) -> None:
+def test_stopped_in_the_middle_it_leaves_nothing(checkpoint: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "long.npy", np.zeros((20_000, 32, 32), np.uint8))
     command = [sys.executable, "-m", "vtune.pipelines.unet3d.predict", "--checkpoint", str(checkpoint)]
     process = subprocess.Popen(
         [*command, "--image", str(tmp_path / "long.npy"), "--output", str(tmp_path / "out.npy")],
-        cwd=root,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,

@@ -106,7 +106,9 @@ def alike(found: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 
 # In the first epoch before any checkpoint and after one, at an epoch's last step, in the second epoch.
-@pytest.mark.parametrize("kills", [(1,), (5,), (6,), (7,), (2, 1, 4), (12,)])
+@pytest.mark.parametrize(
+    "kills", [(5,), (2, 1, 4), *(pytest.param(kills, marks=pytest.mark.slow) for kills in ((1,), (6,), (7,), (12,)))]
+)
 def test_a_killed_training_goes_on_bit_for_bit(
     write_config, tmp_path: Path, uninterrupted, kills: tuple[int, ...]
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_kill_in_a_validation_costs_the_validation_only(write_config, tmp_path
     assert alike(content, uninterrupted[1])
 
 
+@pytest.mark.slow
 def test_the_log_lines_go_on_in_their_rhythm(write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Means over steps of which some were before the checkpoint."""
     changes = {**EVERYTHING, "training.log_every_n_steps": 7}
@@ -154,6 +157,7 @@ def test_the_log_lines_go_on_in_their_rhythm(write_config, tmp_path: Path, capsy
     assert len(whole) == 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_by_its_name_goes_on_from_there(write_config, tmp_path: Path, uninterrupted) -> None:
     config = write_config({**EVERYTHING, "training.keep_checkpoints": 2})
     run_in_process(config)
@@ -249,6 +253,7 @@ def volumes(tmp_path: Path) -> Callable[[str], dict[str, str]]:
     return add
 
 
+@pytest.mark.slow
 def test_a_new_file_among_the_data_does_not_move_the_split(write_config, tmp_path: Path, volumes) -> None:
     changes = {**EVERYTHING, **volumes("bcdefg"), "data.validation_records": 2}
     run_in_process(write_config({**changes, "output_dir": str(tmp_path / "whole")}))
@@ -258,6 +263,7 @@ def test_a_new_file_among_the_data_does_not_move_the_split(write_config, tmp_pat
     assert result(tmp_path / "run")[0] == result(tmp_path / "whole")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_however_often_it_is_resumed_and_from_where_the_same_records_judge(
     write_config, tmp_path: Path, volumes, is_moved: bool

@@ -31,11 +31,10 @@ STEP_LINE = re.compile(
 )
 
 
-def start(root: Path, config: Path) -> subprocess.Popen[str]:
+def start(config: Path) -> subprocess.Popen[str]:
     # In a session of its own, so that a signal to the group, as a terminal's Ctrl-C is, does not reach pytest.
     return subprocess.Popen(
         [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config", str(config)],
-        cwd=root,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -272,9 +271,10 @@ def test_the_data_is_told_before_the_first_step(
     assert "Looked into 2 of 2 volumes before the first step, at 0.0276 million voxels\n" in shown
 
 
-def test_a_reader_that_leaves_is_told_once_and_the_training_goes_on(write_config, tmp_path: Path, root: Path) -> None:
+@pytest.mark.slow
+def test_a_reader_that_leaves_is_told_once_and_the_training_goes_on(write_config, tmp_path: Path) -> None:
     """As `| head -1` does."""
-    process = start(root, write_config({"training.log_every_n_steps": 1}))
+    process = start(write_config({"training.log_every_n_steps": 1}))
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
@@ -286,9 +286,9 @@ def test_a_reader_that_leaves_is_told_once_and_the_training_goes_on(write_config
     assert log.count("Nobody reads these lines on stdout any more") == 1
 
 
-def test_ctrl_c_while_it_still_imports_is_one_line(write_config, root: Path) -> None:
+def test_ctrl_c_while_it_still_imports_is_one_line(write_config) -> None:
     """PyTorch alone takes seconds."""
-    process = start(root, write_config())
+    process = start(write_config())
     try:
         while not any("/torch/" in mapped.path for mapped in psutil.Process(process.pid).memory_maps()):
             time.sleep(0.01)
@@ -340,7 +340,8 @@ def test_zero_workers_take_no_loader_options(write_config) -> None:
     assert (loader.num_workers, loader.prefetch_factor, loader.persistent_workers) == (0, None, False)
 
 
-@pytest.mark.parametrize("worker_start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("worker_start", ["fork", "spawn"])
 def test_an_exit_raised_inside_of_a_step_unwinds_and_leaves_no_process(
     write_config, tmp_path: Path, root: Path, worker_start: str
 ) -> None:
@@ -404,10 +405,10 @@ def test_an_exit_raised_inside_of_a_step_unwinds_and_leaves_no_process(
     ],
 )
 def test_a_stopped_training_leaves_no_worker(
-    write_config, tmp_path: Path, root: Path, signal_number: signal.Signals, to_group: bool, exit_code: int, words: str
+    write_config, tmp_path: Path, signal_number: signal.Signals, to_group: bool, exit_code: int, words: str
 ) -> None:
     config = write_config({"training.workers": 2, "training.train_iterations_per_epoch": 100_000})
-    process = start(root, config)
+    process = start(config)
     try:
         assert process.stdout is not None
         while not process.stdout.readline().startswith("Train step"):

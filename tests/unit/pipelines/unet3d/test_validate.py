@@ -62,7 +62,7 @@ def test_a_record_of_which_nobody_knows_anything_does_not_judge(settings: Settin
         validate(model, [unknown], **options)
 
 
-@pytest.mark.parametrize("record", [stored, synthetic])
+@pytest.mark.parametrize("record", [stored, pytest.param(synthetic, marks=pytest.mark.slow)])
 def test_a_larger_volume_takes_no_more_memory(settings: Settings, tmp_path: Path, record) -> None:
     def peak(depth: int) -> int:
         judged = record(tmp_path, depth)
