@@ -33,6 +33,8 @@ from vtune.telemetry.memory import shared_memory
 POLL_S = 0.25
 # What the supervisor takes beyond the grace: SIGTERM, three seconds, SIGKILL, reaping.
 SUPERVISOR_PATIENCE_S = 30.0
+# A breach is seen a look or two late, memory wobbles around its line, and SIGTERM is mostly heeded after a step.
+REACTION_S, MARGIN = 10.0, 1.25
 GPU_IDLE_PERCENT = 1.0
 # Two windows in a row: one slow minute is nobody's news.
 SLOW_WINDOWS = 2
@@ -122,6 +124,7 @@ def run_attempt(
             if guarded.promise.steps is None
             else max(0, guarded.promise.steps - guarded.steps_before),
             epoch_steps=guarded.epoch_steps,
+            save_s=MARGIN * guarded.grace_s + REACTION_S,
         )
         started_s = time.monotonic()
         in_rate = guarded.trial.restarts_in_rate
@@ -173,6 +176,7 @@ class _Guard:
         self._stopped = Stopped()
         self._has_counted = False
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
+        self._is_told_of_growth = False
 
     def follow(self) -> TrialOutcome:
         while True:
@@ -249,7 +253,8 @@ class _Guard:
         self._look_for_stops(now)
         self._look_at_pace(now)
         breach = self._watch.breach(self._memory, now)
-        if breach is not None:
+        self._tell_of_growth(breach)
+        if breach is not None and breach.imminent:
             self.verdict = _of_breach(breach)
         elif (over := self._watch.over_vram(self._memory)) is not None:
             used, most = over
@@ -271,6 +276,12 @@ class _Guard:
         if self.verdict is not None:
             self._tell("verdict", f"{self.verdict.why}: asked to save and end")
             self._end("hang" if self.verdict.status is TrialStatus.HUNG else "limit")
+
+    def _tell_of_growth(self, breach: Breach | None) -> None:
+        """Hours before it would matter growth may still end: it is told once, and acted on when saving is due."""
+        if breach is not None and not breach.imminent and not self._is_told_of_growth:
+            self._is_told_of_growth = True
+            self._tell("growing", f"{_growth(breach)}: it will be asked to save before that, if it goes on")
 
     def _end(self, why: EndedBy) -> None:
         self._ending = why
@@ -336,15 +347,15 @@ class _Guard:
 
 
 def _of_breach(breach: Breach) -> Verdict:
-    name = {"ram": "RAM", "shm": "/dev/shm", "vram": "VRAM"}[breach.what]
     status = {"ram": TrialStatus.OUT_OF_RAM, "shm": TrialStatus.OUT_OF_SHM, "vram": TrialStatus.OUT_OF_VRAM}
+    return Verdict(status=status[breach.what], trouble=breach.what, why=_growth(breach))
+
+
+def _growth(breach: Breach) -> str:
+    name = {"ram": "RAM", "shm": "/dev/shm", "vram": "VRAM"}[breach.what]
     end = "the end of this epoch" if breach.of_epoch else "its end"
     at_end = "" if breach.at_end_bytes is None else f", and would be {bytes_(breach.at_end_bytes)} or more at {end}"
-    return Verdict(
-        status=status[breach.what],
-        trouble=breach.what,
-        why=(
-            f"{name} grows by {bytes_(breach.bytes_per_step)} a step: {bytes_(breach.used_bytes)} now, over the limit"
-            f" of {bytes_(breach.limit_bytes)} in {seconds(breach.in_s)}{at_end}"
-        ),
+    return (
+        f"{name} grows by {bytes_(breach.bytes_per_s)} a second: {bytes_(breach.used_bytes)} now, over the limit"
+        f" of {bytes_(breach.limit_bytes)} in {seconds(breach.in_s)}{at_end}"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from io import RawIOBase
 
-from vtune.analysis.guard.memory import Breach, Reading, Suspicion, predicted, thinned
+from vtune.analysis.guard.memory import Breach, Reading, Readings, Suspicion, is_hurried, predicted
 from vtune.analysis.guard.pace import WARM_UP_STEPS, Pace
 from vtune.analysis.guard.progress import Checkpoints, Progress, progress_of
 from vtune.domain.events import Fact, TelemetrySample
@@ -22,6 +22,8 @@ from vtune.telemetry.gpus import GpuSampler
 from vtune.telemetry.host import HostSampler
 
 LOOK_S, PSS_S = 1.0, 10.0
+# Of memory that fills fast; all else is looked at each second.
+HURRIED_LOOK_S = 0.25
 # In memory: enough to tell whether anybody has moved since a hang may have begun.
 KEPT_S = 3600.0
 # On disk: every few seconds at first, then ever more seldom. Some 2000 lines in ten days.
@@ -37,6 +39,8 @@ class MemoryLimits:
     vram_bytes: int | None = None
     steps_at_end: int | None = None
     epoch_steps: int | None = None
+    # How long before a breach it has to be asked to save.
+    save_s: float = 160.0
 
 
 class LaunchSight:
@@ -60,12 +64,11 @@ class LaunchSight:
         self.shm_peak_bytes: int | None = None
         self.vram_peak_bytes: int | None = None
         self.vram_bytes: int | None = None
-        self._started_s, self._due_s, self._pss_due_s, self._line_due_s = started_s, started_s, started_s, started_s
+        self._started_s = self._due_s = self._counters_due_s = self._pss_due_s = self._line_due_s = started_s
         self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
         self._log = StepLog(folder)
         self._host = HostSampler(lambda: list(trial.pids()), trial.own_pids)
-        self._readings: dict[str, list[Reading]] = {"ram": [], "shm": [], "vram": []}
-        self._apart_s = dict.fromkeys(self._readings, LOOK_S)
+        self._readings = {"ram": Readings(), "shm": Readings(), "vram": Readings()}
         self._suspicions = {name: Suspicion() for name in self._readings}
         # Each page counted once, and what is cheap to know at the same moment.
         self._used: tuple[int, int] | None = None
@@ -75,7 +78,9 @@ class LaunchSight:
         if now_s < self._due_s:
             return False
         self._due_s = now_s + LOOK_S
-        self.look_at_counters(now_s)
+        if now_s >= self._counters_due_s:
+            self._counters_due_s = now_s + LOOK_S
+            self.look_at_counters(now_s)
         sample = self._host.sample(now_s, now_s >= self._pss_due_s)
         if sample.ram_bytes is not None:
             self._pss_due_s = now_s + PSS_S
@@ -110,14 +115,18 @@ class LaunchSight:
         for what in ("ram", "shm", "vram"):
             if what == "ram" and used[what] is None:
                 continue
+            readings, limit = self._readings[what].all, most[what]
             found = predicted(
                 what,
-                self._readings[what],
+                readings,
                 used_bytes=used[what],
-                limit_bytes=most[what],
+                limit_bytes=limit,
                 steps_at_end=limits.steps_at_end,
                 epoch_steps=limits.epoch_steps,
+                save_s=limits.save_s,
             )
+            if limit is not None and readings and is_hurried(readings, limit - (used[what] or readings[-1].bytes)):
+                self._due_s = min(self._due_s, now_s + HURRIED_LOOK_S)
             if self._suspicions[what].confirmed(found, now_s):
                 return found
         return None
@@ -158,13 +167,8 @@ class LaunchSight:
         if self.progress.steps < WARM_UP_STEPS:
             return
         for what, now in (("ram", _anonymous(sample)), ("shm", sample.shm_used_bytes), ("vram", vram)):
-            readings = self._readings[what]
-            if now is None or (readings and sample.t_s < readings[-1].t_s + self._apart_s[what]):
-                continue
-            readings.append(Reading(t_s=sample.t_s, step=self.progress.steps, bytes=now))
-            kept = thinned(readings)
-            if len(kept) < len(readings):
-                self._readings[what], self._apart_s[what] = kept, 2 * self._apart_s[what]
+            if now is not None:
+                self._readings[what].add(Reading(t_s=sample.t_s, step=self.progress.steps, bytes=now))
 
     def _write(self, sample: TelemetrySample) -> None:
         if sample.t_s < self._line_due_s:

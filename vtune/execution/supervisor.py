@@ -121,6 +121,7 @@ class Supervisor:
         self._orders = b""
         self._guard = MemoryGuard(folder, self._token)
         self._disk = DiskGuard(folder)
+        self._known: list[Process] = []
         self._defect: str | None = None
         self._prctl = ctypes.CDLL(None).prctl
         # Orphans of the training come to this process, however often they forked and whatever session they chose.
@@ -241,14 +242,18 @@ class Supervisor:
     # --- memory ---
 
     def _pids_below(self) -> list[int]:
-        return [process.pid for process in descendants([os.getpid()], processes()).values() if process.living]
+        self._known = [process for process in descendants([os.getpid()], processes()).values() if process.living]
+        return [process.pid for process in self._known]
 
     def _watch_memory(self) -> None:
         now_s = time.monotonic()
         if self._at_once or self._childless or now_s < self._guard.due_s:
             return
         if self._guard.look(now_s):
-            # It must not grow while its segments are looked for: the dead do not tell, and the living fill memory.
+            # It must not grow while its segments are looked for: the dead do not tell, and the living fill memory. Nor
+            # while it is listed: first those that are known already.
+            for process in self._known:
+                send(process, signal.SIGSTOP)
             for process in descendants([os.getpid()], processes()).values():
                 send(process, signal.SIGSTOP)
             self._end_at_once("limit")

@@ -6,6 +6,7 @@ Loaded by the supervisor, like process_tree; it decides, the supervisor acts.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,22 +18,32 @@ if TYPE_CHECKING:
 
     from vtune.execution.memory_group import MemoryGroup
 
-# What one core fills with fresh pages in a second, at least to be reckoned with: the next look comes when at that pace
-# half of the rest would be gone.
-FILLED_PER_S = 2**30
+# What one core fills with fresh pages in a second (measured: two cores fill 4.3 GB), to be reckoned with for each
+# process that has a core: the next look comes when at that pace half of the rest would be gone.
+FILLED_PER_S = 2 * 2**30
+CORES = os.cpu_count() or 1
 RAREST_S, CLOSEST_S = 0.1, 0.01
+# Where it does grow so fast that the limit is passed between two such looks.
+CLOSEST_GROWING_S = 0.002
 # Of a core, far from the limit; within a tenth of it the looks may cost what they must.
 SHARE = 0.005
 NEAR, NEAR_SHARE = 0.9, 0.1
+# And where the rest could be filled before the next look that may cost no more than that.
+SUDDEN_SHARE = 0.02
 # And from half of the limit on, for what no cheap number shows.
 MIDDLE_SHARE = 0.05
 # Reading proportional sizes again and again is for the last moments before a limit only: at most this part of the time.
 EXACT_SHARE = 0.15
-# When it seems to be over the limit by this much, they come as fast as they can.
+# When it seems to be over the limit by this much, they come as fast as they can. Cheap numbers are off by no more.
 SURELY = 0.02
+# An exact reading takes milliseconds a process, in which the tree goes on growing: where it would grow by this part of
+# the limit, the reading is left out if the sum alone will decide within that time.
+OUTGROWN = 0.005
 # The tree is listed anew so often; sooner when memory went that no known process holds.
 TREE_S = 1.0
 UNACCOUNTED_BYTES = 64 * 2**20
+# Near the limit sooner: when it is this part of the rest, as far as free memory tells so little.
+UNACCOUNTED_OF_REST, UNACCOUNTED_LEAST = 1 / 4, 4 * 2**20
 # While others fill the machine, it is seen so often whether the trial has become the one to blame.
 SHORT_S = 0.5
 # /dev/shm with less than this free for so long: its next page is a bus error.
@@ -50,7 +61,10 @@ class Watchdog:
         *,
         reading: TreeReading | None = None,
         now_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
     ) -> None:
+        self._clock, self._spent = clock, spent
         self._limit: int | None = limits.get("ram_bytes")
         self._floor: int | None = limits.get("floor_bytes")
         self._group, self._list, self._reading = group, pids, reading or TreeReading()
@@ -74,6 +88,10 @@ class Watchdog:
         self._left_at_listing: int | None = None
         self._exact_due_s = self._exact_next_s = now_s
         self._cannot_be_exact = False
+        # How long the last exact reading took, and how fast the sum of what processes hold has grown.
+        self._exact_took_s = 0.0
+        self._pace = 0.0
+        self._sum_before: tuple[float, int] | None = None
         self._held_at_listing, self._relist_due_s = 0, now_s
         self._short_due_s = now_s
         # What listings and exact readings took of this look: they have a pace of their own.
@@ -81,13 +99,14 @@ class Watchdog:
         # As far as the cheap numbers tell: now, and at the look before.
         self._estimate: int | None = None
         self._before: tuple[float, int] | None = None
+        self._cost_s = float("inf")
         self.due_s = now_s
         # The most that was seen for sure.
         self.peak_bytes: int | None = None
 
     def look(self, now_s: float) -> dict[str, Any] | None:
         """What was passed, or None."""
-        begun_s, self._dear_s = time.thread_time(), 0.0
+        begun_s, self._dear_s = self._spent(), 0.0
         machine_left, shared = self._reading.machine()
         left = self._left(machine_left, now_s)
         over = (
@@ -96,7 +115,7 @@ class Watchdog:
             else self._over_by_the_tree(machine_left, shared, now_s)
         )
         over = over or self._machine_is_short(left, now_s) or self._shm_is_full(now_s)
-        self.due_s = now_s + self._pause_s(now_s, left, cost_s=time.thread_time() - begun_s - self._dear_s)
+        self.due_s = now_s + self._pause_s(now_s, left, cost_s=self._spent() - begun_s - self._dear_s)
         return over
 
     # --- the trial's own limit ---
@@ -120,14 +139,19 @@ class Watchdog:
             anonymous, shared = self._held(all_shared)
         self._held_now = sum(anonymous) + shared
         self._estimate = self._estimated(self._held_now, left)
+        self._look_at_pace(sum(anonymous), now_s)
         is_doubtful = False
         if self._limit is not None and self._exact is not None and self._pids_then == self._pids:
             # Nobody forked since: whatever was added is nobody else's, so there is no need to read it exactly, …
             added = self._exact + sum(anonymous) - self._anonymous_then
             # … unless it was taken over from shared memory, or so little that the cheap numbers' own error may be it.
             sure = added - max(0, self._shared_then - shared)
-            if sure > self._limit + SURELY * self._limit:
+            off = min(SURELY * self._limit, 2 * self._reading.lag_bytes(len(self._pids)))
+            if sure > self._limit + off:
                 return self._passed("ram", sure)
+            grows = self._pace * self._exact_took_s
+            if grows > OUTGROWN * self._limit and sure + grows > self._limit + off:
+                return None  # before an exact reading were done, the sum will have decided
             is_doubtful = added > self._limit and now_s >= self._exact_next_s
         if is_doubtful or self._is_exact_reading_due(now_s):
             exact = self._read_exactly(anonymous, shared, left, now_s)
@@ -151,6 +175,11 @@ class Watchdog:
         # Shortly before the limit once, so that what is added from then on is known without another one.
         return self._estimate > NEAR * self._limit and now_s >= self._exact_due_s and self._pids_then != self._pids
 
+    def _look_at_pace(self, anonymous: int, now_s: float) -> None:
+        if self._sum_before is not None and now_s > self._sum_before[0]:
+            self._pace = max(0.0, (anonymous - self._sum_before[1]) / (now_s - self._sum_before[0]))
+        self._sum_before = (now_s, anonymous)
+
     def _held(self, shared: int | None) -> tuple[list[int], int]:
         """Anonymous memory of each process, and what came to be shared memory since the start, whosever it is."""
         new_shared = max(0, shared - self._shared_at_start) if shared is not None else 0
@@ -164,29 +193,29 @@ class Watchdog:
         return min(held, self._exact + max(0, held - self._held_then, taken))
 
     def _read_exactly(self, anonymous: list[int], shared: int, left: int | None, now_s: float) -> int | None:
-        begun_s = time.thread_time()
-        exact = self._reading.exact_bytes(self._pids)
-        cost_s = time.thread_time() - begun_s
+        begun_s, since_s = self._spent(), self._clock()
+        reading = self._reading.exact_bytes(self._pids)
+        cost_s = self._spent() - begun_s
         self._dear_s += cost_s
+        self._exact_took_s = self._clock() - since_s
         self._exact_due_s, self._exact_next_s = now_s + cost_s / EXACT_SHARE, now_s + 2 * cost_s
-        self._cannot_be_exact = exact is None
-        if exact is None:
+        self._cannot_be_exact = reading is None
+        if reading is None:
             # One process may be somebody else's for a moment; where all are, or the kernel is old, it stays so.
             self._exact_due_s = self._exact_next_s = self._hidden_due_s = now_s + max(RAREST_S, cost_s / MIDDLE_SHARE)
             return None
+        exact, self._anonymous_then = reading
         self._exact, self._left_then, self._pids_then = exact, left, self._pids
         self._hidden_due_s = now_s + cost_s / (MIDDLE_SHARE if 2 * exact > (self._limit or 0) else SHARE)
-        # What came meanwhile is in the exact number already, or in part.
-        self._anonymous_then = max(sum(anonymous), sum(self._reading.anonymous_bytes(self._pids)))
         self._shared_then, self._held_then = shared, sum(anonymous) + shared
         self._estimate = exact
         self._sure(exact)
         return exact
 
     def _list_tree(self, left: int | None, now_s: float) -> None:
-        begun_s = time.thread_time()
+        begun_s = self._spent()
         self._pids = sorted(self._list())
-        cost_s = time.thread_time() - begun_s
+        cost_s = self._spent() - begun_s
         self._dear_s += cost_s
         self._tree_due_s = now_s + max(TREE_S, cost_s / SHARE)
         # When others take memory all the time, the listings must not follow each of their steps.
@@ -197,7 +226,9 @@ class Watchdog:
     def _is_unaccounted(self, left: int | None, held: int) -> bool:
         if left is None or self._left_at_listing is None:
             return False
-        return self._left_at_listing - left > held - self._held_at_listing + UNACCOUNTED_BYTES
+        rest = UNACCOUNTED_BYTES if self._limit is None else self._limit - (self._estimate or 0)
+        most = min(UNACCOUNTED_BYTES, max(UNACCOUNTED_LEAST, UNACCOUNTED_OF_REST * rest))
+        return self._left_at_listing - left > held - self._held_at_listing + most
 
     # --- the machine ---
 
@@ -241,9 +272,9 @@ class Watchdog:
         self._shm_full_since_s = self._shm_full_since_s or now_s
         if now_s - self._shm_full_since_s < SHM_FULL_S or now_s < self._shm_due_s:
             return None
-        begun_s = time.thread_time()
+        begun_s = self._spent()
         held = self._reading.held_in_shm_bytes(sorted(self._list()))
-        cost_s = time.thread_time() - begun_s
+        cost_s = self._spent() - begun_s
         self._dear_s += cost_s
         self._shm_due_s = now_s + max(SHM_FULL_S, cost_s / SHARE)
         # When it is others who filled it, ending the trial would free little.
@@ -255,16 +286,27 @@ class Watchdog:
 
     def _pause_s(self, now_s: float, left: int | None, *, cost_s: float) -> float:
         rests = [] if left is None or self._floor is None else [left - self._floor]
-        pace = float(FILLED_PER_S)
-        near = False
+        share, seen = SHARE, 0.0
+        # A group's wall holds what comes between two looks; without one, each process may fill memory on its own core.
+        fillers = 1 if self._group is not None else min(CORES, max(1, len(self._pids)))
+        filled_per_s = float(FILLED_PER_S * fillers)
+        # One look that found its files cold, or a busy machine, is no reason to look away for long.
+        cost_s, self._cost_s = min(cost_s, self._cost_s), cost_s
         if self._limit is not None and self._estimate is not None:
             rests.append(self._limit - self._estimate)
-            near = self._estimate > NEAR * self._limit
             if self._before is not None and now_s > self._before[0]:
-                pace = max(pace, (self._estimate - self._before[1]) / (now_s - self._before[0]))
+                seen = (self._estimate - self._before[1]) / (now_s - self._before[0])
             self._before = (now_s, self._estimate)
-        pause_s = min(RAREST_S, max(CLOSEST_S, min(rests, default=0.2 * pace) / (2 * pace)))
-        return max(pause_s, cost_s / (NEAR_SHARE if near else SHARE))
+            if self._estimate > NEAR * self._limit:
+                share = NEAR_SHARE
+            elif filled_per_s * cost_s / SHARE > rests[-1]:
+                share = SUDDEN_SHARE
+        pace = max(filled_per_s, seen)
+        rest = min(rests, default=0.2 * pace)
+        pause_s = min(RAREST_S, max(CLOSEST_S, rest / (2 * pace)))
+        if self._limit is not None and seen * pause_s > OUTGROWN * self._limit:
+            pause_s = min(pause_s, max(CLOSEST_GROWING_S, rest / (2 * pace)))
+        return max(pause_s, cost_s / share)
 
     def _sure(self, used: int) -> None:
         self.peak_bytes = max(used, self.peak_bytes or 0)

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
 
 from vtune.execution import shm
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOST_KEPT = 256
+
+
+def lag_of_a_process(release: str, cores: int) -> int | None:
+    """Of one process; None where the kernel sets no bound."""
+    numbers = release.split(".")[:2]
+    if len(numbers) < 2 or not all(number.isdigit() for number in numbers) or [int(n) for n in numbers] < [6, 2]:
+        return None
+    return max(32, 2 * cores) * cores * _PAGE_BYTES
+
+
+_LAG_BYTES = lag_of_a_process(os.uname().release, os.cpu_count() or 1)
 
 
 class TreeReading:
@@ -27,6 +39,9 @@ class TreeReading:
         each."""
         for gone in self._files.keys() - pids:
             os.close(self._files.pop(gone))
+        return self._anonymous(pids)
+
+    def _anonymous(self, pids: Collection[int]) -> list[int]:
         found = []
         for pid in pids:
             pages = self._statm(pid).split(None, 3)
@@ -55,9 +70,16 @@ class TreeReading:
         text = os.pread(self._meminfo, 8192, 0)
         return _kib(text, b"\nMemAvailable:"), _kib(text, b"\nShmem:")
 
-    def exact_bytes(self, pids: Sequence[int]) -> int | None:
-        """Each page once, however many processes hold it, and what was put into /dev/shm and is mapped by nobody."""
-        anonymous = shared = 0
+    def lag_bytes(self, processes: int) -> int:
+        """How far the sum of so many `statm` may be from the truth. Since Linux 6.2 each core counts up to a batch of
+        pages for itself (`percpu_counter_batch`); before, threads count, whose number is not asked for: unbounded."""
+        return processes * _LAG_BYTES if _LAG_BYTES is not None else sys.maxsize
+
+    def exact_bytes(self, pids: Sequence[int]) -> tuple[int, int] | None:
+        """Each page once, however many processes hold it, and what was put into /dev/shm and is mapped by nobody.
+        Beside it the sum of `anonymous_bytes` as of this reading: each process is asked for both at one time, since
+        the tree may grow while the others are read."""
+        anonymous = shared = cheap = 0
         for pid in pids:
             try:
                 with open(f"{self._proc}/{pid}/smaps_rollup", "rb", buffering=0) as file:
@@ -74,9 +96,10 @@ class TreeReading:
             if private is None or common is None:
                 return None  # before Linux 5.9
             anonymous, shared = anonymous + private, shared + common
+            cheap += sum(self._anonymous([pid]))
         unnamed = self._unnamed_bytes(pids)
         named = self._new_segments_bytes(pids) if shared < unnamed + self._new_at_most() else 0
-        return anonymous + max(shared, unnamed + named)
+        return anonymous + max(shared, unnamed + named), cheap
 
     def _is_of_a_living(self, pid: int) -> bool:
         """Of a zombie, which holds nothing any more, there are zeros."""

@@ -46,9 +46,32 @@ def test_memory_that_will_not_last_to_the_planned_end_is_foreseen_whichever_it_i
         write_counts(tmp_path, float(second), 10 * second)
         training.fact("memory", t=float(second), reserved=held["vram"])
         watch.look(float(second))
-    found = watch.breach(limits, 60.0)
+        if (found := watch.breach(limits, float(second))) is not None:
+            break
     assert found is not None and (found.what, found.limit_bytes) == (grows, 2 * GIB)
-    assert found.bytes_per_step == pytest.approx(MIB, rel=0.1)
+    assert found.imminent and found.bytes_per_s == pytest.approx(10 * MIB, rel=0.1)
+    # Half of the way from the start to the limit is seen first, and the rest is there to save.
+    assert 45.0 < second < 60.0
+
+
+def test_memory_that_fills_fast_is_looked_at_more_often_and_the_counters_are_not(
+    watch: LaunchSight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = GIB
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: SimpleNamespace(f_frsize=1, f_blocks=64 * GIB, f_bfree=64 * GIB - held)
+    )
+    limits, looks = MemoryLimits(shm_bytes=2 * GIB), []
+    for quarter in range(80):
+        at_s = quarter / 4
+        held += 10 * MIB if at_s >= 10 else 0
+        write_counts(tmp_path, at_s, 10 + quarter)
+        if watch.look(at_s):
+            watch.breach(limits, at_s)
+            looks.append((at_s, watch.progress.steps))
+    assert [at_s for at_s, _ in looks if at_s < 10] == [float(second) for second in range(10)]
+    assert [at_s for at_s, _ in looks if at_s >= 12] == [12 + quarter / 4 for quarter in range(32)]
+    assert len({steps for at_s, steps in looks if at_s >= 12}) <= 9
 
 
 def test_a_share_of_the_vram_is_a_limit_of_so_many_bytes_of_the_device(

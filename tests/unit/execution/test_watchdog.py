@@ -23,6 +23,8 @@ class Machine:
         self.shared = 0
         self.by_pid: dict[int, int] = {10: 100 * MIB}
         self.exact: int | None = None
+        # Of a machine with many cores.
+        self.lag = LIMIT
         self.readings = 0
         self.listings = 0
         self.shm_left = 8192 * MIB
@@ -36,13 +38,16 @@ class Machine:
     def machine(self) -> tuple[int | None, int | None]:
         return self.left, self.shared
 
-    def exact_bytes(self, pids: Sequence[int]) -> int | None:
+    def lag_bytes(self, processes: int) -> int:
+        return self.lag * processes
+
+    def exact_bytes(self, pids: Sequence[int]) -> tuple[int, int] | None:
         self.readings += 1
         until_s = time.thread_time() + READING_S
         while time.thread_time() < until_s:
             pass
         self.meanwhile()
-        return self.exact
+        return None if self.exact is None else (self.exact, sum(self.anonymous_bytes(pids)))
 
     def held_in_shm_bytes(self, pids: Sequence[int]) -> int:
         return self.held_in_shm
