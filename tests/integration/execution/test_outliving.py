@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from vtune.execution.engines.local import LocalEngine
+from vtune.execution.ownership import proof_of
 from vtune.execution.process_tree import process_of
 from vtune.execution.ram_limits import ram_limits
 from vtune.journal.counts import read_counts
@@ -297,6 +298,16 @@ def test_a_lock_is_free_once_its_supervisor_is_killed_whoever_it_had_started(lau
     second, second_folder, _ = launches.python(WAIT, locks=(lock,))
     printed(second_folder)
     assert second.leader_pid is not None
+
+
+def test_the_room_for_its_last_file_is_given_back_when_its_supervisor_was_killed(launches, finish, printed):
+    run, folder, token = launches.python("import time; print('ready', flush=True); time.sleep(1000)")
+    printed(folder)
+    assert [path.name for path in folder.glob(".room.*")] == [f".room.{supervisor_of(folder)}"]
+    assert proof_of(token, folder) is not None
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    assert finish(run).ended_by == "lost"
+    assert not list(folder.glob(".room.*")) and proof_of(token, folder) is None
 
 
 def test_a_lock_that_cannot_be_made_is_a_start_error(launches, trials, finish):
