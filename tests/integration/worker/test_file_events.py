@@ -146,6 +146,26 @@ def test_what_safetensors_writes_in_rust_can_be_put_back(place):
     assert differences(before, place.now()) == []
 
 
+def test_what_an_object_writes_while_python_shuts_down_can_be_put_back(place):
+    """No module can be imported any more by then."""
+    code = """
+import os, sys, types
+class Late:
+    def __init__(self):
+        self.remove = os.remove
+    def __del__(self):
+        self.remove("last.pt")
+module = types.ModuleType("module")
+module.late, module.itself = Late(), module
+sys.modules["module"] = module
+"""
+    before = place.now()
+    assert run_python(place.trial, code, place.work).stderr == ""
+    assert differences(before, place.now()) != []
+    restore(str(place.trial))
+    assert differences(before, place.now()) == []
+
+
 def test_reading_keeps_nothing(place):
     code = (
         "import os; open('last.pt').read(); os.listdir('.'); os.close(os.open('train.log', os.O_RDONLY)); import json"

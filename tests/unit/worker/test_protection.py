@@ -18,7 +18,7 @@ def test_a_trial_without_the_file_is_not_protected(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["work", "mit Leerzeichen", "größe", 'quo"te\\', "\U0001f600"])
 def test_it_is_read_without_the_package_json(tmp_path: Path, name):
-    from _vtune_hooks import protection
+    from _vtune_hooks import json_text, protection
 
     work = tmp_path / name
     work.mkdir()
@@ -26,7 +26,8 @@ def test_it_is_read_without_the_package_json(tmp_path: Path, name):
     known = protection.read(str(tmp_path / "trial"))
     assert (known.by, known.folders, known.disk_bytes) == ("inside", [str(work)], 12)
     text = (tmp_path / "trial" / "protection.json").read_text()
-    assert protection._parsed(text) == json.loads(text)
+    assert json_text.parsed(text) == json.loads(text)
+    assert json.loads(json_text.text_of(json.loads(text))) == json.loads(text)
 
 
 def test_a_path_is_open_protected_or_elsewhere(tmp_path: Path, monkeypatch):

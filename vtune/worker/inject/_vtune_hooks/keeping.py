@@ -18,8 +18,15 @@ import os
 import stat
 
 from _vtune_hooks import copies, protection
+from _vtune_hooks.json_text import text_of
 from _vtune_hooks.protection import CONTENT, METADATA
 from _vtune_hooks.told_files import ToldFiles
+
+try:
+    # hashlib takes ten times as long to import.
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,8 +202,6 @@ class Keeper:
         self, entry: str, kind: str, note: dict[str, Any], source: int | None = None, link: str | None = None
     ) -> None:
         """Nothing where another one was first."""
-        import json
-
         draft = os.path.join(self.folder, f".{os.getpid()}-{_thread.get_ident()}-{next(_number)}")
         _mkdir(draft, 0o700)
         reserved = 0
@@ -212,7 +217,7 @@ class Keeper:
                     _close(target)
             target = _open(os.path.join(draft, kind), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                text = json.dumps(note).encode()
+                text = text_of(note).encode()
                 if _write(target, text) != len(text):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
@@ -258,9 +263,7 @@ class Keeper:
         return OSError(number, f"vtune cannot keep the old state of this file for after the trial ({reason})", path)
 
     def _entry(self, path: str) -> str:
-        import hashlib
-
-        return os.path.join(self.folder, hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest())
+        return os.path.join(self.folder, blake2b(os.fsencode(path), digest_size=16).hexdigest())
 
     def _remember(self, path: str, level: int) -> None:
         if len(self._kept) > MOST_REMEMBERED:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from _vtune_hooks import json_text
 
 NAME, KEPT = "protection.json", "kept"
 # How much of a file is about to change: its rights and times alone, or all.
@@ -63,7 +61,7 @@ def read(trial: str) -> Protection | None:
             text = file.read()
     except FileNotFoundError:
         return None
-    known = _parsed(text)
+    known = json_text.parsed(text)
     return Protection(
         trial,
         by=known["by"],
@@ -72,24 +70,3 @@ def read(trial: str) -> Protection | None:
         disk_bytes=known.get("disk_bytes"),
         as_user=bool(known.get("as_user")),
     )
-
-
-class _Scanning:
-    """The settings that the standard library's scanner asks for."""
-
-    strict = True
-    object_hook = object_pairs_hook = array_hook = None
-    parse_float, parse_int, parse_constant = float, int, float
-    memo: dict[str, str] = {}  # noqa: RUF012
-
-
-def _parsed(text: str) -> Any:
-    # The package json imports re, which takes longer than all the rest of ours at the start of a Python.
-    try:
-        from _json import make_scanner
-
-        return make_scanner(_Scanning)(text.strip(), 0)[0]  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):
-        import json
-
-        return json.loads(text)

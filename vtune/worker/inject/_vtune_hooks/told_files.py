@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import time
 
+from _vtune_hooks.json_text import text_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -45,9 +47,7 @@ class ToldFiles:
             pass
 
     def tell(self, fact: str, **fields: Any) -> None:
-        import json
-
-        line = json.dumps({"t": time.monotonic(), "fact": fact, **fields}) + "\n"
+        line = text_of({"t": time.monotonic(), "fact": fact, **fields}) + "\n"
         name = os.path.join(self._trial, f"files-{_getpid()}.jsonl")
         descriptor = _open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
