@@ -124,10 +124,10 @@ def test_a_supervisor_that_is_killed_while_it_puts_files_back(place, finish, wai
 
 
 @pytest.mark.parametrize("seed", [60, 61])
-def test_a_killed_vtune_and_a_killed_supervisor(place, trials, wait_for, seed, root: Path):
+def test_a_killed_vtune_and_a_killed_supervisor(place, trials, wait_for, seed):
     _, folder = place.prepare(str(seed), "--processes", "2", "--pause", "0.002")
     process = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(INJECT), str(folder)], stdout=subprocess.PIPE, text=True, cwd=root
+        [sys.executable, "-c", PARENT, str(INJECT), str(folder)], stdout=subprocess.PIPE, text=True, cwd=trials.root
     )
     try:
         supervisor = int(process.stdout.readline().split()[1])
