@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from support.launches import Study, measured, without_accident
@@ -269,6 +270,25 @@ def test_growing_memory_is_foreseen_and_steps_down_before_the_limit(a_study: Mak
     outcome = json.loads(study.of_launch().attempt(1).outcome.read_text())
     assert outcome["ended_by"] == "limit" and outcome["over"] is None
     whole(study, dict(without_accident(study)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [{}, {"jump_at_step": 80}], ids=["quiet", "validation"])
+def test_a_leak_that_begins_late_is_asked_to_save_and_does_so_before_the_limit(
+    a_study: Make, before: dict[str, int]
+) -> None:
+    # 150 steps of a tenth of a second, then 40 MB a second.
+    study = a_study(
+        measured(2, 80.0, workers=2), accident="leak", steps=3000, step_s=0.01, load_s=0.001, quiet_steps=150,
+        save_every=10_000, **before,
+    )  # fmt: skip
+    said = study.launch("--trial", "2", "--ram-limit", "1300MiB", "--json", timeout=110)
+    outcome = json.loads(study.of_launch().attempt(1).outcome.read_text())
+    assert (outcome["ended_by"], outcome["over"], outcome["exit_code"]) == ("limit", None, 143)
+    assert said.json["status"] == "stopped"
+    # It saves at no other time.
+    saved = torch.load(study.folder / "out" / "last.pt")
+    assert saved["done"] > 150 and saved["done"] == len(study.losses())
 
 
 def test_stale_or_changed_is_refused_with_what_changed_and_forced(a_study: Make) -> None:

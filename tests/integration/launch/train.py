@@ -89,7 +89,11 @@ for samples in loader:
         file.write(json.dumps({"step": done, "loss": told}) + "\n")
     time.sleep(config.get("step_s", 0.02))
     if accident == "leak":
-        kept.append(bytearray(os.urandom(2**20)) * 4)
+        # As much as a first validation may take, and keep.
+        if done == config.get("jump_at_step"):
+            kept.append(bytearray(os.urandom(2**20)) * 200)
+        if done > config.get("quiet_steps", 0):
+            kept.append(bytearray(os.urandom(2**20)) * 4)
         time.sleep(0.07)
     if accident in ("hang", "hang_itself") and done == at_step:
         signal.signal(signal.SIGTERM, lambda *_: (save(), os._exit(0)))
