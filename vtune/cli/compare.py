@@ -10,6 +10,7 @@ import typer
 from vtune.cli import options
 
 if TYPE_CHECKING:
+    from vtune.config.command_line import CommandLine
     from vtune.domain.record import TrialRecord
     from vtune.racing import PlannedRace, RaceResult
 
@@ -41,6 +42,8 @@ def compare(
     again: Annotated[
         bool, typer.Option("--again", help="A new race, also where one was decided or the launches tell already.")
     ] = False,
+    trial_disk: options.TrialDisk = None,
+    allow_writes: options.AllowWrites = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -54,6 +57,7 @@ def compare(
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.console import console
+    from vtune.config.command_line import CommandLine
     from vtune.journal.find_study import find_study
     from vtune.reporting.compare_panel import compare_panel, gate_text
     from vtune.reporting.comparison import comparison_to_json
@@ -81,9 +85,11 @@ def compare(
             exits.print_json(_plan_json(planned)) if json else print(f"{_how_long(planned)}\n\nnothing was started")
             return
         stderr.print(_how_long(planned), markup=False, soft_wrap=True)
-        ran = _run(planned, stderr=stderr, wait=wait)
+        typed_writes = CommandLine(study=planned.folder.name, trial_disk=trial_disk, allow_writes=allow_writes)
+        ran = _run(planned, typed_writes, stderr=stderr, wait=wait)
         if ran is None or ran.interrupted:
             typed = ["--thorough"] if thorough else []
+            typed += ["--allow-writes"] if allow_writes else []
             typed += ["--fail-if-slower", fail_if_slower] if fail_if_slower is not None else []
             # What was raced before stands in the journal; the comparison is shown as far as it goes.
             exits.say_interrupted("all that was measured is saved", _go_on(planned, typed))
@@ -107,19 +113,18 @@ def compare(
     raise typer.Exit(code)
 
 
-def _run(planned: PlannedRace, *, stderr: Any, wait: bool) -> RaceResult | None:
+def _run(planned: PlannedRace, command_line: CommandLine, *, stderr: Any, wait: bool) -> RaceResult | None:
     """None where it was interrupted before anything could be recorded."""
     from vtune import api
     from vtune.cli.asked import asked_experiment
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live import Progress
-    from vtune.config.command_line import CommandLine
     from vtune.racing import RaceResult
 
     plan, folder = planned.plan, planned.folder
     if not plan.launches:
         return RaceResult(study=planned.a.study, race=plan.race.id, standing=plan.standing, legs=plan.legs)
-    asked = asked_experiment(None, None, CommandLine(study=folder.name), folder.parent, verb="compare")
+    asked = asked_experiment(None, None, command_line, folder.parent, verb="compare")
     try:
         with terminations_as_interrupts(), Progress(stderr) as progress:
             return api.race(asked.experiment, plan.race, results=folder.parent, wait=wait, notify=progress)

@@ -184,6 +184,7 @@ def _go_on(study: str, results: Path, plan: str, asked: AskedPhases, typed: Comm
     switches = (("--extend", asked.extend), ("--options", asked.options), ("--no-confirm", not asked.confirm))
     words += [name for name, on in switches if on]
     words += [word for one in typed.sets for word in ("--set", one)]
+    words += ["--allow-writes"] if typed.allow_writes else []
     return shlex.join(words)
 
 

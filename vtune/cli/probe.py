@@ -78,6 +78,7 @@ def probe(
         exits.print_json(plan.as_json()) if json else print(plan.as_text())
         return
     go_on = f"vtune probe --study {asked.experiment.study} --results {results}{' --ceiling' if ceiling else ''}"
+    go_on += " --allow-writes" if allow_writes else ""
     try:
         with Progress(stderr) as progress, terminations_as_interrupts(progress.interrupted):
             result = api.probe(asked.experiment, results=results, wait=wait, ceiling=ceiling, notify=progress)

@@ -150,6 +150,7 @@ def _go_on(study: str, results: Path, asked: AskedSearch, budget: str | None, ty
     words += ["--budget", budget] if budget is not None else []
     words += ["--no-confirm"] if not asked.confirm else []
     words += [word for one in typed.sets for word in ("--set", one)]
+    words += ["--allow-writes"] if typed.allow_writes else []
     return shlex.join(words)
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from vtune.cli.live import Progress, unproven_text
+from vtune.cli.live import Progress, notice_text
 from vtune.domain.progress import UnprovenLeft
 
 
@@ -17,5 +17,5 @@ def test_unproven_trials_are_named_before_the_first_trial(trials: tuple[str, ...
     event = UnprovenLeft(trials=trials)
     with Progress(Console(file=shown, width=80)) as progress:
         progress(event)
-    assert shown.getvalue() == unproven_text(event) + "\n"
+    assert shown.getvalue() == notice_text(event) + "\n"
     assert all(trial in shown.getvalue() for trial in trials)

@@ -112,7 +112,7 @@ def test_a_launch_is_told_and_kept_without_its_secrets(plan: Callable[..., Plann
     launch = planned.study.launch(planned.number)
     launch.root.mkdir(parents=True)
     write_launch(launch, spec)
-    told = plan_to_json(spec, (), None, None)
+    told = plan_to_json(spec, (), None)
     assert told["env"] == {"SESSION": "***", "OMP_NUM_THREADS": "***"}
     assert "s3cr3t" not in "\n".join(dry_lines(spec, (), None))
     assert "s3cr3t" not in launch.launch.read_text()
