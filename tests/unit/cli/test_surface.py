@@ -10,8 +10,8 @@ from vtune.cli.main import app
 SURFACE = {
     "probe": {
         "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--validation", "--trial-time",
-        "--startup-time", "--vram-limit", "--ram-limit", "--trial-disk", "--allow-writes", "--allow", "--price", "--ceiling", "--dry-run", "--json",
-        "--quiet", "--wait",
+        "--startup-time", "--vram-limit", "--ram-limit", "--trial-disk", "--allow-writes", "--allow", "--price",
+        "--ceiling", "--dry-run", "--json", "--quiet", "--wait",
     },
     "phase": {
         "--config", "-c", "--study", "--results", "--plan", "--up-to", "--extend", "--options", "--no-confirm", "--set",
