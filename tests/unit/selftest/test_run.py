@@ -86,7 +86,7 @@ def test_a_cell_that_rests_on_a_failed_one_is_not_judged(bench: Bench) -> None:
 
 def test_a_run_that_breaks_leaves_its_own_cell_unjudged_and_fails_none(bench: Bench) -> None:
     def missing(bench: Bench) -> None:
-        raise MachineError("torch is not there")
+        raise MachineError("torch is not there", hint="install it")
 
     def broken(bench: Bench) -> None:
         raise ValueError("odd")
@@ -132,7 +132,7 @@ def test_only_a_wrong_value_is_red_and_only_what_was_shown_is_validated(
 
 def test_what_rests_on_a_cell_that_could_not_be_carried_out_is_not_judged_either(bench: Bench) -> None:
     def missing(bench: Bench) -> None:
-        raise MachineError("torch is not there")
+        raise MachineError("torch is not there", hint="install it")
 
     cells = [a_cell("clock"), a_cell("rate", needs=("clock",))]
     _, rate = results(bench, cells, clock=missing, rate=writes("rate", [5.0], others_cores=0.0))
