@@ -20,6 +20,7 @@ from support.trainings import Training, watching
 from vtune.execution.watch_find import find_training
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("slow", "by", "kind"),
     [
