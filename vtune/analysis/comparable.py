@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from vtune.analysis.another_batch import may_be_another
 from vtune.analysis.compare import FULL, MOST_SHARE, Rate, launched, lost_to_others
 from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
@@ -103,6 +104,12 @@ def turned_nothing(record: TrialRecord) -> bool:
     return record.reason == TURNED_NOTHING if record.asked is None else not record.asked
 
 
+def own_measurement(records: Sequence[TrialRecord]) -> Measurement | None:
+    """Of the user's own settings, where a trial has told what its steps used."""
+    own = (one.measurement for one in records if turned_nothing(one) and one.measurement.samples_per_step)
+    return next(own, None)
+
+
 def metric_of(measured: Iterable[TrialRecord]) -> RankedBy:
     """One measure for all: a whole run's rate, and an epoch's, pay what a steady rate does not."""
     measurements = [record.measurement for record in measured]
@@ -185,7 +192,7 @@ def burden(record: TrialRecord, baseline: TrialRecord) -> Burden:
     measured = record.measurement
     workers = record.settings.get("workers")
     return (
-        measured.effective_batch != baseline.measurement.effective_batch,
+        may_be_another(record, baseline),
         memory_steps(measured.ram_peak_bytes),
         memory_steps(measured.vram_peak_bytes),
         workers if isinstance(workers, int) else math.inf,

@@ -77,8 +77,8 @@ def run_length(measured: Measurement, planned: PlannedRun, batch_factor: float) 
         # An epoch keeps its iterations, and with a larger batch sees more samples, until somebody rescales them: its
         # workers live as long, and gather as much. The run ends with as many samples as planned.
         epoch, batches_in_one = float(planned.iterations_per_epoch), batch_factor
-    elif measured.samples_per_epoch and measured.effective_batch:
-        epoch = measured.samples_per_epoch / measured.effective_batch
+    elif measured.samples_per_epoch and measured.samples_per_step:
+        epoch = measured.samples_per_epoch / (measured.effective_batch or measured.samples_per_step)
     run = epoch * planned.epochs / batches_in_one if epoch is not None and planned.epochs else None
     return RunLength(epoch=epoch, run=run)
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vtune.analysis.advice import Again
+from vtune.analysis.batch_notes import batch_notes, batch_without_effect
 from vtune.analysis.beaten import beaten_words, surely_beaten
 from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
+from vtune.analysis.comparable import own_measurement
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
@@ -57,12 +59,15 @@ def judge(
     results: str | None = None,
     earlier: Sequence[TrialRecord] = (),
     batch_factor: float = 1.0,
+    scouted: Measurement | None = None,
     ram_limit_bytes: int | None = None,
     vram_limit: Limit | None = None,
 ) -> TrialRecord:
     """`current`: what the training is set to without vtune, as far as its config or its command says. `gpu_validated`:
-    the self-test has passed with these devices, this driver and this torch."""
+    the self-test has passed with these devices, this driver and this torch. `scouted`: a short run of the training's
+    own settings, before any trial was."""
     size = observed.roles.settings.get("batch_size") if observed.roles is not None else None
+    own = own_measurement(earlier) or scouted
     ceiling = asked_ceiling(spec)
     if ceiling is not None:
         measured, ram_limit_bytes = measure_ceiling(observed), ceiling.ram_bytes
@@ -72,6 +77,7 @@ def judge(
             planned,
             price,
             batch_factor=batch_factor,
+            own=own,
             earlier=pooled(earlier, size),
             cores=machine.cores,
         )
@@ -117,6 +123,7 @@ def judge(
     repeated = read_twice(observed.roles, observed.facts) if observed.roles is not None else None
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
+        wrong = wrong or batch_without_effect(spec.settings, measured, own)
         wrong = wrong or contradiction(spec.settings, observed.roles, observed.facts, backwards)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
@@ -154,7 +161,7 @@ def judge(
             *_notes(outcome, observed.facts),
             *guard_notes(outcome),
             *_thread_note(status, last_words),
-            *_batch_note(measured, batch_factor),
+            *batch_notes(measured, own, batch_factor),
             *_declared_note(machine),
             *_counting_notes(observed),
             *([repeated] if repeated is not None and status is not TrialStatus.INVALID else []),
@@ -297,20 +304,6 @@ def _declared_note(machine: Machine) -> list[str]:
 def _unread_gpus_note(measured: Measurement, machine: Machine) -> list[str]:
     because = machine.gpus_unread_because
     return [f"no GPU was watched: {because}"] if because and not measured.gpus else []
-
-
-def _batch_note(measured: Measurement, factor: float) -> list[str]:
-    """A larger effective batch is another training: said wherever it happens, with the usual rules for the rate."""
-    if factor == 1.0 or measured.effective_batch is None:
-        return []
-    epoch = ""
-    if measured.epoch_bound_by == "iterations" and measured.samples_per_epoch:
-        before = round(measured.samples_per_epoch / factor)
-        epoch = f" an epoch sees {measured.samples_per_epoch} samples instead of {before},"
-        epoch += " and the whole run is projected for as many samples as before;"
-    now, then = measured.effective_batch, round(measured.effective_batch / factor)
-    rules = f"×{factor:g} for SGD (linear), ×{factor**0.5:.3g} for Adam (square root)"
-    return [f"the effective batch is {now} instead of {then}:{epoch} rules of thumb for the learning rate: {rules}"]
 
 
 def _left_alone(observed: Observed) -> str:

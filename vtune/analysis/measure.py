@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from vtune.analysis.another_batch import batch_ratio
+from vtune.analysis.consumed import with_consumed
 from vtune.analysis.device import with_device
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import with_gpus
@@ -12,6 +14,7 @@ from vtune.analysis.growth import run_length, with_growth
 from vtune.analysis.growth_disk import with_disk
 from vtune.analysis.host import with_outside
 from vtune.analysis.memory import with_memory
+from vtune.analysis.observed import Observed as Observed
 from vtune.analysis.pauses import Stop, seldom, stops_of
 from vtune.analysis.project import project
 from vtune.analysis.queues import with_queues
@@ -24,28 +27,12 @@ from vtune.analysis.validation import with_validation
 from vtune.analysis.voxels import with_voxels
 from vtune.analysis.what_if import with_what_if
 from vtune.analysis.window import StepWindow, start_up_steps, step_windows, steps_of_stock
-from vtune.domain.events import BatchDelivered, BatchLoaded, DeviceStepped, Fact, StageEnded, TelemetrySample
+from vtune.domain.events import BatchLoaded, Fact
 from vtune.domain.experiment import PlannedRun, Price
-from vtune.domain.machine import Gpu
 from vtune.domain.record import Measurement
 
 # Replicates of a provisional answer: an interval that is good enough to end a window by.
 QUICK = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What `measure` looks at; the lists may still be growing."""
-
-    roles: Roles | None
-    loaded: Sequence[BatchLoaded]
-    delivered: Sequence[BatchDelivered]
-    facts: Sequence[Fact]
-    telemetry: Sequence[TelemetrySample]
-    started_s: float | None
-    device_steps: Sequence[DeviceStepped] = ()
-    stages: Sequence[StageEnded] = ()
-    gpus: Sequence[Gpu] = ()
 
 
 def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> int:
@@ -62,11 +49,13 @@ def measure(
     price: Price | None,
     *,
     batch_factor: float = 1.0,
+    own: Measurement | None = None,
     earlier: SlowShare | None = None,
     cores: float | None = None,
     provisional: bool = False,
 ) -> Measurement:
-    """`batch_factor`: the trial's effective batch over that of the run as it is planned. `earlier`: what the study's
+    """`batch_factor`: the trial's effective batch over that of the run as it is planned, by the settings; `own`: of the
+    user's own settings, by which it is measured. `earlier`: what the study's
     other trials know of slow batches. `provisional`: the rates alone, and quickly, for a trial that still runs."""
     roles = observed.roles
     windows = step_windows(roles) if roles is not None else []
@@ -114,6 +103,10 @@ def measure(
         both_capacities=not provisional,
     )
     measured = rated.measured
+    if not provisional or planned.iterations_per_epoch:
+        measured = with_consumed(measured, observed)
+    ratio = batch_ratio(measured, own) if own is not None else None
+    batch_factor = batch_factor if ratio is None else ratio
     if not provisional:
         measured = with_storage(measured, observed.telemetry, observed.loaded, roles, regular)
         measured = _explained(with_voxels(measured, roles, observed.facts), rated, earlier, cores)

@@ -81,8 +81,9 @@ def project(
 def _samples_per_epoch(measured: Measurement, planned: PlannedRun, roles: Roles) -> tuple[int | None, BoundBy | None]:
     if planned.samples_per_epoch:
         return planned.samples_per_epoch, "data"
-    if planned.iterations_per_epoch and measured.effective_batch:
-        return planned.iterations_per_epoch * measured.effective_batch, "iterations"
+    if planned.iterations_per_epoch and measured.samples_per_step:
+        batch = measured.effective_batch or measured.samples_per_step
+        return round(planned.iterations_per_epoch * batch), "iterations"
     by_pass = _samples_per_pass(roles)
     # Each rank walks over its own share.
     return (by_pass * len(roles.ranks), "data") if by_pass else (None, None)

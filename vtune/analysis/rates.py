@@ -72,8 +72,6 @@ def with_rates(
     )
     if samples == 0 or total_s <= 0:
         return Rated(measured=replace(measured, unsteady_because="no loader was seen to feed the steps"))
-    # The mean: with two optimizers every other step of the primary one has no batch of its own.
-    measured = replace(measured, effective_batch=round(samples / len(durations)))
     costs = None
     if workers_are_seen(roles, loaded):
         costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles), apart=apart)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vtune.analysis.rows import count_samples
 from vtune.domain.effects import Scalar
 from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped
 
@@ -66,6 +67,8 @@ class Roles:
     peers_worker_pids: tuple[int, ...]
     # Processes that step the same training: one, or the ranks of a distributed run.
     ranks: tuple[int, ...]
+    # Fewer rows come out of the training's loader than samples were asked for, and they cannot be counted.
+    rows_unknown: bool = False
 
     @property
     def settings(self) -> Mapping[str, Scalar]:
@@ -125,7 +128,13 @@ def find_roles(
     best = max(loaders, key=lambda loader: loader.share, default=None)
     train = best if best is not None and best.share >= LEAST_SHARE else None
     passes = _passes(own_facts, train)
-    batches = _counted([b for b in own_batches if train is not None and b.loader in train.numbers], passes)
+    counted = count_samples(
+        [batch for batch in own_batches if train is not None and batch.loader in train.numbers],
+        {one.number: one.settings.get("batch_size") for one in passes},
+        own_facts,
+        train.numbers if train is not None else frozenset(),
+    )
+    batches = counted.batches
     return Roles(
         pid=pid,
         steps=own_steps,
@@ -133,6 +142,7 @@ def find_roles(
         train=train,
         passes=_with_samples(passes, batches, own_facts),
         batches=batches,
+        rows_unknown=counted.rows_unknown,
         others=tuple(loader for loader in loaders if loader is not train),
         other_batches=tuple(b for b in own_batches if train is None or b.loader not in train.numbers),
         peers_worker_pids=_peers_worker_pids(facts, train, [rank for rank in ranks if rank != pid]),
@@ -178,23 +188,6 @@ def _loaders(
     return sorted(found, key=lambda loader: -loader.share)
 
 
-def _counted(batches: Sequence[BatchDelivered], passes: Sequence[TrainPass]) -> tuple[BatchDelivered, ...]:
-    """An iterable data set's batches carry no count of the sampler's: the loader's own batch size is one, the leading
-    dimension (time, channels) need not be. Where it is, it tells the short batches at the end of the data, too."""
-    sizes = {one.number: one.settings.get("batch_size") for one in passes}
-    own = [(batch.leading, sizes.get(batch.pass_number)) for batch in batches if not batch.samples]
-    leads = bool(own) and all(isinstance(size, int) and leading <= size for leading, size in own)
-    leads = leads and any(leading == size for leading, size in own)
-
-    def counted(batch: BatchDelivered) -> BatchDelivered:
-        size = sizes.get(batch.pass_number)
-        if batch.samples or not isinstance(size, int):
-            return batch
-        return replace(batch, samples=batch.leading if leads and batch.leading else size)
-
-    return tuple(counted(batch) for batch in batches)
-
-
 def _with_samples(
     passes: Sequence[TrainPass], batches: Sequence[BatchDelivered], facts: Sequence[Fact]
 ) -> tuple[TrainPass, ...]:
@@ -223,6 +216,9 @@ def _peers_worker_pids(facts: Sequence[Fact], train: Loader | None, peers: Seque
 
 
 def _asked_batch_size(fact: Mapping[str, object]) -> int | None:
+    if fact.get("own_batch_sampler"):
+        # torch's own default, which the loader does not use then.
+        return None
     asked = fact.get("asked")
     size = asked.get("batch_size") if isinstance(asked, Mapping) else None
     return size if isinstance(size, int) else None

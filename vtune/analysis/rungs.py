@@ -105,7 +105,7 @@ def batch_words(record: TrialRecord, baseline: TrialRecord) -> str:
     if found is None:
         return ""
     seen = f", and {found.epochs}" if found.epochs is not None else ""
-    return f"; the effective batch is {found.now} instead of {found.then}{seen}; {found.learning_rate}"
+    return f"; the effective batch is {found.change}{seen}; {found.learning_rate}"
 
 
 def too_big_for(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) -> tuple[Memory, str] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from vtune.analysis.roles import Roles
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact
 
+# Of the batches of one size, the last ones of short epochs apart.
+MOSTLY = 0.6
 LOADER_KNOBS = ("workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size")
 
 
@@ -23,8 +24,12 @@ def mismatch(asked: Mapping[str, Scalar], roles: Roles) -> str | None:
         wanted, seen = asked[name], effective.get(name)
         if name == "batch_size" and not isinstance(seen, int):
             # A sampler of the script's own makes the batches: count what came out, but for the epoch's last ones.
-            sizes = [batch.samples for batch in roles.batches if batch.samples]
-            seen = round(median(sizes)) if sizes else None
+            sizes = Counter(batch.samples for batch in roles.batches if batch.samples)
+            usual, times = sizes.most_common(1)[0] if sizes else (None, 0)
+            if times < MOSTLY * sizes.total():
+                # They vary: which size was asked for is not to be seen.
+                continue
+            seen = usual
         only_with_workers = name in ("prefetch_factor", "persistent_workers") or (
             name == "in_order" and wanted is False
         )

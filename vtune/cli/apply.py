@@ -202,5 +202,6 @@ def _as_json(found: Application, written: dict[str, Any] | None) -> dict[str, An
             for one in found.python
         ],
         "unknown": dict(found.unknown),
+        "effective_batch": None if found.batch is None else found.batch.as_json(),
         "another_training": list(found.another_training),
     }

@@ -25,8 +25,16 @@ class Promise:
     run_s: float | None = None
     # Samples of one optimizer step over all ranks.
     effective_batch: int | None = None
+    # With the user's own settings.
+    effective_batch_before: int | None = None
+    # In the mean, for rates in samples, where the steps have no one batch.
+    samples_per_step: float | None = None
     # Optimizer steps of the run that is launched; None where its length is not known.
     steps: int | None = None
+
+    @property
+    def mean_batch(self) -> float | None:
+        return self.samples_per_step or self.effective_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

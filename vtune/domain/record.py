@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from vtune.domain.compared import Beat
 from vtune.domain.compared import Cache as Cache
+from vtune.domain.consumed import Consumed
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
 from vtune.domain.prediction import Prediction
@@ -334,12 +335,20 @@ class Measurement:
     tree_cores: float | None = None
     others_cores: float | None = None
     ranks: int = 1
+    # Exact, or None with the reason in `consumed`.
     effective_batch: int | None = None
+    # None in journals of older versions, whose effective batch is a rounded mean.
+    consumed: Consumed | None = None
     samples_per_epoch: int | None = None
     epoch_bound_by: Literal["data", "iterations"] | None = None
     projected: Projection = field(default_factory=Projection)
     # What the training's loader really ran with, whatever was asked.
     effective_settings: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @property
+    def samples_per_step(self) -> float | None:
+        """In the mean, for arithmetic on rates; the effective batch need not exist."""
+        return self.consumed.mean if self.consumed is not None else self.effective_batch
 
     @property
     def samples_per_s_epoch(self) -> float | None:

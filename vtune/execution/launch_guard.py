@@ -220,7 +220,7 @@ class _Guard:
         self._has_counted = self._has_counted or self._watch.progress.steps > 0
         if not self._folder.counts() and (self._has_counted or not self._folder.root.exists()):
             return Achieved(seconds=whole_s, counters_gone=True)
-        batch, pace, watch = self._guarded.promise.effective_batch, self._watch.pace.whole.rate, self._watch
+        batch, pace, watch = self._guarded.promise.mean_batch, self._watch.pace.whole.rate, self._watch
         steps = watch.progress.steps
         return Achieved(
             steps=steps,
@@ -332,7 +332,7 @@ class _Guard:
         self._windows_seen = pace.windows
         promise, window = self._guarded.promise, pace.window
         self._slow = self._slow + 1 if is_slow(window, promise) else 0
-        each = (window.rate or 0.0) * (promise.effective_batch or 0)
+        each = (window.rate or 0.0) * (promise.mean_batch or 0)
         if self._slow >= SLOW_WINDOWS and not self._is_told_slow:
             self._is_told_slow = True
             _, why = why_slow(

@@ -16,7 +16,8 @@ from vtune.domain.secrets import masked
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.execution.given_secrets import given_secrets, without_secrets
 from vtune.journal.code import CODE, code_of
-from vtune.journal.paths import TrialPaths
+from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.journal.scouted import scouted_measurement
 from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_trial_files
 from vtune.journal.validated import is_validated
@@ -51,6 +52,8 @@ def read_trial(
             roles=roles,
             loaded=log.loaded,
             delivered=log.delivered,
+            steps=log.steps,
+            backwards=log.backwards,
             facts=log.facts,
             telemetry=files.telemetry,
             device_steps=log.device_steps,
@@ -73,6 +76,7 @@ def read_trial(
         earlier=earlier,
         gpu_validated=is_validated(machine.gpus, machine.gpu_driver, torch=_torch_of(log)),
         batch_factor=batch_factor(spec.settings, experiment, train.asked_batch_size if train else None),
+        scouted=scouted_measurement(experiment, StudyPaths(folder.root.absolute().parents[1])),
         ram_limit_bytes=experiment.limits.ram.resolve(machine.ram_bytes) if experiment.limits.ram else None,
         vram_limit=experiment.limits.vram,
     )

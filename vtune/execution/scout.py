@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vtune.analysis.consumed import with_consumed
+from vtune.analysis.observed import Observed
 from vtune.analysis.roles import find_roles, settings_in_common
 from vtune.domain.effects import SetDataLoaderOption
 from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment
 from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TrialStarted, TuningEvent
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
@@ -88,10 +90,14 @@ def learn_loader(
     outcome = engine.run(spec, folder, replace(watch, window=window, scout=True), notify)
     # Over its RAM limit, too: with fewer workers it may have room, and which loader has them was seen.
     if outcome.ended_by in ("window", "itself", "limit"):
-        loader = _train_loader(folder)
+        log = StepLog(folder)
+        while log.refresh():
+            pass
+        loader, own = _train_loader(log), _consumed(log)
         if loader is not None:
             told = {"train_loader": loader.key, "where": loader.where, "settings": loader.settings}
-            dump_json(study.scout_result, {"question": fingerprint_of(experiment), **told})
+            used = {"consumed": own.consumed, "effective_batch": own.effective_batch}
+            dump_json(study.scout_result, {"question": fingerprint_of(experiment), **told, **used})
             return loader
     return ScoutFailed(spec=replace(spec, settings=proposal.settings), outcome=outcome)
 
@@ -103,16 +109,27 @@ def keep_as_trial(study: StudyPaths, number: int) -> TrialPaths:
     return folder
 
 
-def _train_loader(folder: TrialPaths) -> TrainLoader | None:
-    log = StepLog(folder)
-    while log.refresh():
-        pass
+def _train_loader(log: StepLog) -> TrainLoader | None:
     roles = find_roles(log.steps, log.delivered, log.facts)
     if roles is None:
         return _only_loader(log.facts)
     if roles.train is None:
         return None
     return TrainLoader(key=roles.train.key, where=roles.train.where, settings=roles.settings)
+
+
+def _consumed(log: StepLog) -> Measurement:
+    observed = Observed(
+        roles=find_roles(log.steps, log.delivered, log.facts),
+        loaded=log.loaded,
+        delivered=log.delivered,
+        steps=log.steps,
+        backwards=log.backwards,
+        facts=log.facts,
+        telemetry=(),
+        started_s=None,
+    )
+    return with_consumed(Measurement(), observed)
 
 
 def _only_loader(facts: Sequence[Fact]) -> TrainLoader | None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
+from vtune.analysis.comparable import own_measurement
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.growth_copies import worth_reading
@@ -387,6 +388,7 @@ class _Observer:
             watch.planned,
             watch.price,
             batch_factor=watch.batch_factor,
+            own=own_measurement(watch.earlier),
             earlier=self._known_elsewhere(),
             cores=watch.cores,
             provisional=provisional,
@@ -401,6 +403,8 @@ class _Observer:
             roles=self._roles,
             loaded=self._log.loaded,
             delivered=self._log.delivered,
+            steps=self._log.steps,
+            backwards=self._log.backwards,
             facts=self._log.facts,
             telemetry=self._sampling.samples,
             device_steps=self._log.device_steps,

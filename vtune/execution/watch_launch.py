@@ -91,7 +91,7 @@ class WatchedLaunch:
         number, promise = int(self._attempt.root.name), _mapping(self._asked, "promise")
         guard, state = living_guard(self._launch), self._state
         told = state if state.get("attempt") == number else {}
-        batch: int | None = promise.get("effective_batch")
+        batch: float | None = promise.get("samples_per_step") or promise.get("effective_batch")
         at_end: int | None = promise.get("steps")
         own, by_guard = self._pace.whole.rate, told.get("samples_per_s") if guard is not None else None
         achieved: float | None = by_guard or (own * batch if own and batch else None)

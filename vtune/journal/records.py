@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtune.domain.compared import Beat
+from vtune.domain.consumed import Consumed, NoBatch
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import (
     Ceiling,
@@ -76,6 +77,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["ceiling"] = _made(Ceiling, {**ceiling, "ladder": ladder})
     for name, kind in (("gpus", GpuUse), ("stages", StageTime), ("processes", ProcessUse), ("pauses", Pause)):
         measured[name] = tuple(_made(kind, one) for one in measured.get(name) or ())
+    if consumed := measured.get("consumed"):
+        measured["consumed"] = consumed_from_json(consumed)
     if measured.get("validation"):
         measured["validation"] = _made(ValidationSeen, measured["validation"])
     measured["what_if"] = tuple(
@@ -112,6 +115,14 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         predicted=prediction_from_json(item["predicted"]) if item.get("predicted") else None,
         beaten=_made(Beat, item["beaten"]) if item.get("beaten") else None,
     )
+
+
+def consumed_from_json(item: Mapping[str, Any]) -> Consumed:
+    by_step = tuple((samples, steps) for samples, steps in item["by_step"])
+    # A newer vtune may know a reason that this one does not: there is no effective batch all the same.
+    known = item.get("no_batch") in set(NoBatch)
+    no_batch = NoBatch(item["no_batch"]) if known else NoBatch.VARIES if item.get("no_batch") else None
+    return Consumed(**{**_known(Consumed, item), "by_step": by_step, "no_batch": no_batch})
 
 
 def prediction_from_json(item: Mapping[str, Any]) -> Prediction:

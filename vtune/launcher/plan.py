@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,8 @@ from vtune.execution.scout import known_loader, loader_of
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.keys import path_of
-from vtune.knobs.plan import batch_factor, changes_of, needs_scout
+from vtune.knobs.plan import changes_of, needs_scout
+from vtune.launcher.batch_of_run import batch_of_run
 from vtune.launcher.left_behind import left_behind
 from vtune.reporting.adopt import another_training
 from vtune.reporting.application import config_edit
@@ -90,8 +92,8 @@ def plan_launch(
             hint=f"{probe_command(report, settings)} measures it anew, and learns it",
         )
     key = loader.key if loader is not None else None
-    factor = batch_factor(settings, experiment)
-    keys, planned, note = _rescaled(experiment, factor, asked=rescale)
+    batch = batch_of_run(record, extra or {}, experiment, report.compared, report.own)
+    keys, planned, note = _rescaled(experiment, batch.factor, asked=rescale)
     number = max((0, *study.launch_numbers())) + 1
     folder = study.launch(number).attempt(1).root.absolute()
     first = plan_attempt(
@@ -106,8 +108,8 @@ def plan_launch(
     )
     ways = by_way({name: value for name, value in settings.items() if is_setting(name, value, experiment)}, experiment)
     lines = python_lines(ways.options, report.loader_at)
-    beside = factor / batch_factor(turned(record), experiment)
-    promise = promise_of(record, planned, batch_scale=beside)
+    promise = promise_of(record, planned, batch_scale=batch.beside)
+    promise = replace(promise, effective_batch=batch.effective, effective_batch_before=batch.before)
     output = tuple(map(str, output_folders(experiment.workload)))
     left = left_behind(study, output, experiment.workload) if resume else None
     length = _length(promise.steps, planned.epochs, left.most if left is not None else None if resume else 0)
@@ -121,7 +123,7 @@ def plan_launch(
         number=number,
         first=first,
         train_loader=key,
-        epoch_steps=epoch_steps(record, planned, batch_scale=beside),
+        epoch_steps=epoch_steps(record, planned, batch_scale=batch.beside),
         keys=keys,
         resume=resume,
         typed=tuple(typed) or ("--study", report.study),
@@ -142,7 +144,8 @@ def plan_launch(
             by_hook=tuple(f"{line.where}: {line.option}={line.value}" for line in lines),
         ),
         notes=(
-            *(another_training(record, report.choice.baseline) if note is None else note),
+            *another_training(batch.another),
+            *note,
             *_beside(record, extra or {}),
             *_launched_before(record, settings, report),
         ),
@@ -185,14 +188,16 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
         samples_per_s_ci95=measured.samples_per_s_ci95,
         samples_per_s_whole_run=whole,
         run_s=run_s,
-        effective_batch=batch,
+        # With another batch beside its settings nothing has run yet.
+        effective_batch=measured.effective_batch if batch_scale == 1.0 else None,
+        samples_per_step=batch,
         steps=steps,
     )
 
 
-def _samples_of(record: TrialRecord, planned: PlannedRun, steps: int | None, batch: int | None) -> int | None:
+def _samples_of(record: TrialRecord, planned: PlannedRun, steps: int | None, batch: float | None) -> int | None:
     if _counts_iterations(planned):
-        return steps * batch if steps and batch else None
+        return round(steps * batch) if steps and batch else None
     epoch = planned.samples_per_epoch or record.measurement.samples_per_epoch
     return epoch * planned.epochs if epoch and planned.epochs else None
 
@@ -200,7 +205,7 @@ def _samples_of(record: TrialRecord, planned: PlannedRun, steps: int | None, bat
 def promise_now(first: Promise, record: TrialRecord) -> Promise:
     """Of the trial whose settings run after a step-down. The effective batch has stayed."""
     measured = record.measurement
-    samples = first.steps * first.effective_batch if first.steps and first.effective_batch else None
+    samples = round(first.steps * first.mean_batch) if first.steps and first.mean_batch else None
     whole, run_s = _as_long(record, samples)
     return replace(
         first,
@@ -239,12 +244,13 @@ def epoch_steps(record: TrialRecord, planned: PlannedRun, *, batch_scale: float 
     if _counts_iterations(planned):
         return planned.iterations_per_epoch
     samples, batch = record.measurement.samples_per_epoch, _batch(record, batch_scale)
-    return -(-samples // batch) if samples and batch else None
+    return math.ceil(samples / batch) if samples and batch else None
 
 
-def _batch(record: TrialRecord, scale: float) -> int | None:
-    batch = record.measurement.effective_batch
-    return round(batch * scale) if batch else None
+def _batch(record: TrialRecord, scale: float) -> float | None:
+    measured = record.measurement
+    batch = measured.effective_batch or measured.samples_per_step
+    return batch * scale if batch else None
 
 
 def _counts_iterations(planned: PlannedRun) -> bool:
@@ -297,18 +303,18 @@ class NothingToLaunch(UsageError):
 
 def _rescaled(
     experiment: Experiment, factor: float, *, asked: bool
-) -> tuple[Mapping[tuple[str, ...], ConfigValue], PlannedRun, Sequence[str] | None]:
+) -> tuple[Mapping[tuple[str, ...], ConfigValue], PlannedRun, Sequence[str]]:
     """Epochs that count iterations see more samples with a larger batch; asked to, they keep their samples."""
     planned = experiment.planned_run
     if factor == 1.0:
         # Asked for whatever won, as in a script: it is no mistake.
-        return {}, planned, ["--rescale-iterations has nothing to do: the effective batch stays"] if asked else None
+        return {}, planned, ["--rescale-iterations has nothing to do: the effective batch stays"] if asked else []
     if not _counts_iterations(planned) or planned.iterations_per_epoch is None:
         if asked:
             raise UsageError(
                 "--rescale-iterations has nothing to do: the epochs are bounded by the data", hint="launch without it"
             )
-        return {}, planned, None
+        return {}, planned, []
     wanted = max(1, round(planned.iterations_per_epoch / factor))
     source = planned.iterations_source or ""
     path = path_of(experiment.workload.config or {}, source.partition(" in ")[0])

@@ -321,7 +321,7 @@ class _Run:
         if completed and planned is not None and steps < planned <= most:
             # Just how many were done at its checkpoint was not seen; that it came to its end was.
             steps = planned
-        batch = self._planned.spec.promise.effective_batch
+        batch = self._planned.spec.promise.mean_batch
         whole = steps * batch / took_s if last.samples_per_s_whole is not None and batch and took_s > 0 else None
         or_more = not last.counters_gone and steps < most and not (completed and steps == planned)
         return replace(last, steps=steps, seconds=took_s, samples_per_s_whole=whole, or_more=or_more)

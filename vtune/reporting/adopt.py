@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vtune.analysis.another_batch import another_batch
+from vtune.analysis.another_batch import AnotherBatch, batch_change
 from vtune.config.trial_config import dump_yaml
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment
@@ -40,7 +40,7 @@ class Adoption:
 
 def how_to_adopt(report: StudyReport) -> Adoption | None:
     """None where there is nothing to adopt: nothing was shown to be better than what is there."""
-    best, baseline = report.choice.best, report.choice.baseline
+    best = report.choice.best
     turned = settings_to_adopt(report)
     if best is None or not turned:
         return None
@@ -52,7 +52,7 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
         line=f"{settings_text(turned)}: {', '.join([*gain, *([saved] if saved else [])]) or 'not compared'}",
         command=probe_command(report, known) if known else "",
         places=tuple(_places(known, report)),
-        another_training=(*another_training(best, baseline), *other_results(known, report.experiment)),
+        another_training=(*another_training(changed_batch(best, report)), *other_results(known, report.experiment)),
     )
 
 
@@ -138,14 +138,16 @@ def other_results(settings: Mapping[str, Scalar], experiment: Experiment | None)
             yield f"{name}={setting_word(value)} may change the result: {knob.numerics_reason}"
 
 
-def another_training(best: TrialRecord, baseline: TrialRecord | None) -> list[str]:
+def changed_batch(record: TrialRecord, report: StudyReport) -> AnotherBatch | None:
+    """Against the user's own settings; None where it stays, or where one of the two is not known."""
+    return batch_change(record.measurement, report.own) if report.own is not None else None
+
+
+def another_training(found: AnotherBatch | None) -> list[str]:
     """What a larger or smaller effective batch means, with the rules for the learning rate; nothing where it stays."""
-    found = another_batch(best, baseline)
     if found is None:
         return []
-    lines = [
-        f"this is another training: the effective batch is {found.now} instead of {found.then}; {found.learning_rate}"
-    ]
+    lines = [f"this is another training: the effective batch is {found.change}; {found.learning_rate}"]
     if found.samples is not None:
         samples, before = found.samples
         lines.append(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtune.analysis.another_batch import AnotherBatch
 from vtune.config.edit import Changes, edited, rewritten
 from vtune.config.edit_problem import INTERPOLATION, CannotEdit
 from vtune.config.named_config import why_unread
@@ -24,7 +25,7 @@ from vtune.knobs.flags import find_flag
 from vtune.knobs.keys import find_key, key_named_as
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
 from vtune.knobs.registry import knob_named
-from vtune.reporting.adopt import another_training, other_results, settings_to_adopt
+from vtune.reporting.adopt import another_training, changed_batch, other_results, settings_to_adopt
 from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting
 from vtune.reporting.loader_lines import PythonLine, python_lines
@@ -70,6 +71,8 @@ class Application:
     python: tuple[PythonLine, ...] = ()
     # Nobody but the training knows where these are set.
     unknown: Mapping[str, Scalar]
+    # Another effective batch than the user's.
+    batch: AnotherBatch | None = None
     # Why it is not the same training, where it is not.
     another_training: tuple[str, ...] = ()
 
@@ -87,7 +90,7 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
     turned = {name: value for name, value in settings.items() if is_setting(name, value, report.experiment)}
     if not turned:
         return None
-    experiment = report.experiment
+    experiment, batch = report.experiment, changed_batch(record, report)
     filled_in = dict(_filled_in(turned, experiment)) if experiment is not None else {}
     found = by_way({name: value for name, value in turned.items() if name not in filled_in}, experiment)
     keys: Changes = {**found.keys, **{path: turned[name] for name, path in filled_in.items()}}
@@ -101,7 +104,8 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
         env=found.env,
         python=tuple(python_lines(found.options, report.loader_at, _scripts(experiment))),
         unknown={**found.others, **{name: value for name, value in settings.items() if name not in turned}},
-        another_training=(*another_training(record, report.choice.baseline), *other_results(turned, experiment)),
+        batch=batch,
+        another_training=(*another_training(batch), *other_results(turned, experiment)),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vtune.analysis.another_batch import batch_change
 from vtune.analysis.comparable import contradicting, same_cache, settings_of
 from vtune.analysis.laps import launched_otherwise, legs_of, races_in
 from vtune.analysis.race import LEAST_ROUNDS
@@ -203,9 +204,12 @@ def _notes(a: Side, b: Side, compared: BOverA) -> list[str]:
     ]
     if compared.met is None and compared.ranked_by != "samples_per_s_whole_run" and len(lacking) == 1:
         lines.append(f"not compared by the rate of a whole run, which is not known for {_the(lacking[0])}")
-    batches = [side.record.measurement.effective_batch for side in (a, b)]
-    if None not in batches and batches[0] != batches[1]:
-        lines.append(f"the effective batch is {batches[0]} in A and {batches[1]} in B: they are different trainings")
+    batch = batch_change(b.record.measurement, a.record.measurement)
+    if batch is not None:
+        mean = "" if batch.exact else " in the mean"
+        lines.append(
+            f"the effective batch is {batch.then:.3g} in A and {batch.now:.3g} in B{mean}: they are different trainings"
+        )
     if compared.met is None:
         lines += [said for side in (a, b) if (said := disturbed_side(_of_one_kind(side), side.cores)) is not None]
     if _two_trainings(a, b) is None and a.study != b.study and settings_of(a.record) == settings_of(b.record):

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vtune.analysis.choose import choose
+from vtune.analysis.comparable import own_measurement
 from vtune.config.remembered import Remembered, remember
 from vtune.domain.choice import Choice, Lost
 from vtune.domain.experiment import Experiment, Limits, Price
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
 from vtune.journal.code import CODE, changed_code
@@ -22,7 +23,7 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal, JournalText
 from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
-from vtune.journal.scouted import scouted
+from vtune.journal.scouted import scouted, scouted_measurement
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
 
@@ -47,6 +48,8 @@ class StudyReport:
     config: Path | None = None
     # file:line at which the training makes its loader, as far as a trial had to learn it.
     loader_at: str | None = None
+    # Of a scout run, which turned nothing and is no trial.
+    scouted: Measurement | None = None
     # In words: limits that were typed for this report and are not the study's. What follows from them is no result.
     what_if: str | None = None
     # What of the journal could not be read, in words.
@@ -57,6 +60,12 @@ class StudyReport:
     search: SearchOfStudy | None = None
     # What the scout run of their trials took, which is no trial itself.
     scout_s: float = 0.0
+
+    @property
+    def own(self) -> Measurement | None:
+        """Of the user's own settings, as far as a trial or the scout run has told."""
+        baseline = self.choice.baseline if self.choice.baseline_is_own else None
+        return baseline.measurement if baseline is not None else own_measurement(self.compared) or self.scouted
 
     @property
     def compared(self) -> tuple[TrialRecord, ...]:
@@ -115,6 +124,7 @@ def read_study_report(
         machine=machine,
         config=_config(experiment, paths),
         loader_at=_loader_at(experiment, paths, records),
+        scouted=scouted_measurement(experiment, paths) if experiment is not None else None,
         what_if=_what_if(limits, own),
         journal_notes=tuple(_journal_notes(text)),
         phases=phases,

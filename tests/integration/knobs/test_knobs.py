@@ -148,7 +148,10 @@ def test_a_flag_is_turned_in_a_real_trial_and_one_that_is_ignored_makes_it_inval
     assert said.code == 0, said.stderr
     record = said.json["trial"]
     assert (record["settings"]["workers"], record["settings"]["batch_size"]) == (1, 4)
-    assert "the effective batch is 4 instead of 2" in " ".join(record["notes"])
+    # No trial of the user's own settings has told theirs.
+    assert record["effective_batch"] == 4
+    [note] = [note for note in record["notes"] if "effective batch" in note]
+    assert "not measured" in note and "learning rate" not in note
     spec = json.loads((here / "out" / "s" / "trials" / "0001" / "spec.json").read_text())
     assert spec["command"] == plan["command"] == [sys.executable, "train.py", "--num-workers", "1", "--batch-si", "4"]
     assert [effect["kind"] for effect in spec["effects"]] == ["SetArgument", "SetArgument"]

@@ -18,6 +18,8 @@ def observed(writer: TrialWriter) -> Observed:
         roles=find_roles(log.steps, log.delivered, log.facts),
         loaded=log.loaded,
         delivered=log.delivered,
+        steps=log.steps,
+        backwards=log.backwards,
         facts=log.facts,
         telemetry=(),
         started_s=-2.0,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.training_log import TrainingLog
 from support.trial_writer import TrialWriter
 from vtune.analysis.roles import Roles, find_roles
 from vtune.analysis.verify import mismatch, read_twice
@@ -42,6 +43,18 @@ def test_an_order_that_was_asked_for_must_be_the_loaders(
     told = mismatch({"in_order": wanted}, roles(tmp_path, **effective))
     assert (told is None) == (words is None)
     assert words is None or (told is not None and words in told)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_wrong"), [([16] * 9 + [5], False), ([8] * 9 + [5], True), ([8, 12, 16, 24, 32] * 2, False)]
+)
+def test_batches_of_the_scripts_own_sampler_are_held_against_what_was_asked_unless_they_vary(
+    tmp_path: Path, sizes: list[int], is_wrong: bool
+) -> None:
+    log = TrainingLog(tmp_path)
+    log.epoch(sizes)
+    found = log.observed().roles
+    assert found is not None and (mismatch({"batch_size": 16}, found) is not None) == is_wrong
 
 
 def gave(pid: int, *digests: int) -> list[Fact]:

@@ -52,7 +52,7 @@ def test_a_run_that_was_made_longer_since_its_trial_is_promised_for_as_long() ->
 
 def test_what_is_accumulated_beside_the_trials_settings_makes_fewer_and_larger_steps() -> None:
     promise = promise_of(TRIAL, PlannedRun(epochs=3), batch_scale=2.0)
-    assert (promise.effective_batch, promise.steps) == (16, 750)
+    assert (promise.effective_batch, promise.samples_per_step, promise.steps) == (None, 16, 750)
 
 
 def test_of_a_run_without_a_known_length_the_steps_are_unknown() -> None:

@@ -56,6 +56,12 @@ def test_it_shows_a_diff_and_changes_nothing(config: Path, capsys: pytest.Captur
     assert config.read_text() == CONFIG and sorted(p.name for p in config.parent.glob("mine*")) == ["mine.yaml"]
 
 
+def test_the_effective_batch_before_and_after_is_in_its_json(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--config", "mine.yaml", "--json"]) == 0
+    said = json.loads(out_of(capsys)[0])
+    assert said["effective_batch"] == {"now": 2.0, "before": 1.0, "ratio": 2.0, "exact": True, "measured": True}
+
+
 def test_the_diff_has_the_lines_that_a_patch_has_and_can_be_applied(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], config: Path
 ) -> None:

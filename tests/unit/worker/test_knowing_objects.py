@@ -106,14 +106,23 @@ class Tensor(Array):
 def test_the_bytes_of_a_batch_are_those_of_its_tensors_and_pinned_each_is_a_power_of_two(
     batch: Any, handed: int, pinned: int
 ) -> None:
-    from _vtune_hooks.batches import tensor_bytes
+    from _vtune_hooks.batches import sizes_of
 
-    sizes = tensor_bytes(batch)
+    sizes = sizes_of(batch)
     assert (sizes["bytes"], sizes["pinned_bytes"]) == (handed, pinned)
 
 
+def test_the_first_sizes_of_the_tensors_and_the_lengths_of_the_lists_that_hold_them_tell_rows_from_samples() -> None:
+    from _vtune_hooks.batches import sizes_of
+
+    sizes = sizes_of(([Tensor(3, 20, 20), Tensor(3, 18, 18)], {"y": Tensor(16)}))
+    assert sorted(sizes["heads"]) == [[3, 18], [3, 20], [16]]
+    assert sizes["lengths"] == [2]
+    assert sizes_of([Tensor(8, 3), Tensor(8)])["lengths"] == []
+
+
 def test_each_tensor_takes_whole_pages_and_parts_of_one_take_all_of_it_once() -> None:
-    from _vtune_hooks.batches import tensor_bytes
+    from _vtune_hooks.batches import sizes_of
 
     page = mmap.PAGESIZE
 
@@ -136,9 +145,9 @@ def test_each_tensor_takes_whole_pages_and_parts_of_one_take_all_of_it_once() ->
             return self.storage
 
     large, small = Storage(1, 3 * page), Storage(2, 8)
-    assert tensor_bytes([Stored(large, 5), Stored(large, 7), Stored(small, 2)])["segment_bytes"] == 4 * page
+    assert sizes_of([Stored(large, 5), Stored(large, 7), Stored(small, 2)])["segment_bytes"] == 4 * page
     # Nobody tells where it lies: it has a segment of its own.
-    assert tensor_bytes([Tensor(5, 3), Tensor(1)])["segment_bytes"] == 2 * page
+    assert sizes_of([Tensor(5, 3), Tensor(1)])["segment_bytes"] == 2 * page
 
 
 def test_an_object_that_is_no_array_is_not_asked_anything() -> None:

@@ -88,6 +88,6 @@ def least_promised(promise: Promise) -> float | None:
 
 def is_slow(window: Span, promise: Promise) -> bool:
     least, rate = least_promised(promise), window.rate
-    if least is None or rate is None or promise.effective_batch is None:
+    if least is None or rate is None or promise.mean_batch is None:
         return False
-    return rate * promise.effective_batch < least
+    return rate * promise.mean_batch < least

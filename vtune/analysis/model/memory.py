@@ -260,7 +260,7 @@ def _grown(growth: RamGrowth, measured: Measurement, then: Setup, now: Setup) ->
     if now.persistent == then.persistent:
         return come
     # What workers gather goes with the samples that they make, all of them together.
-    by_sample = growth.bytes_per_step / max(1, measured.effective_batch or then.batch)
+    by_sample = growth.bytes_per_step / max(1, measured.samples_per_step or then.batch)
     whole, run_s = measured.samples_per_s_whole_run, measured.projected.run_s
     if now.persistent:
         return by_sample * whole * run_s if whole and run_s else come

@@ -43,10 +43,11 @@ class Base:
         self.settings = {**own.settings, **own.measurement.effective_settings}
         measured = own.measurement
         ranks, batch = max(1, measured.ranks), self.settings.get("batch_size")
-        if not isinstance(batch, int) and measured.effective_batch:
-            self.settings["batch_size"] = max(1, measured.effective_batch // ranks)
-        elif isinstance(batch, int) and measured.effective_batch and "accumulate_steps" not in self.settings:
-            self.settings["accumulate_steps"] = max(1, round(measured.effective_batch / (ranks * batch)))
+        a_step = measured.effective_batch or measured.samples_per_step
+        if not isinstance(batch, int) and a_step:
+            self.settings["batch_size"] = max(1, int(a_step // ranks))
+        elif isinstance(batch, int) and a_step and "accumulate_steps" not in self.settings:
+            self.settings["accumulate_steps"] = max(1, round(a_step / (ranks * batch)))
         for record in records:
             for name, value in record.settings.items():
                 if record.asked is not None and name not in record.asked and name not in PHYSICAL:

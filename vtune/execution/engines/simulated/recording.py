@@ -36,6 +36,8 @@ class Recording:
             roles=self.roles,
             loaded=self.loaded,
             delivered=self.delivered,
+            steps=self.steps,
+            backwards=self.backwards,
             facts=self.facts,
             telemetry=(),
             device_steps=self.device_steps,

@@ -31,27 +31,41 @@ def first_shape(batch: object) -> tuple[Any, ...] | None:
     return None
 
 
-def tensor_bytes(batch: object) -> dict[str, int]:
+def sizes_of(batch: object) -> dict[str, Any]:
     """Of all tensors in it: what a worker hands over through shared memory; the segments that it makes for them there;
-    and what pinning them takes, for which each is rounded up to a power of two."""
+    what pinning them takes, for which each is rounded up to a power of two. Of some, to tell rows from samples: the
+    first two dimensions, and how long the lists are that hold them, the batch itself apart."""
     waiting, seen, handed, pinned = [batch], 0, 0, 0
+    heads: list[list[int]] = []
+    lengths: list[int] = []
     segments: dict[int, int] = {}
     while waiting and seen < MOST_SUMMED:
         thing = waiting.pop()
         seen += 1
         if isinstance(thing, (tuple, list)):
             waiting.extend(thing[:MOST_SUMMED])
+            if seen > 1 and len(lengths) < MOST_LOOKED_AT:
+                lengths.append(len(thing))
         elif isinstance(thing, Mapping):
             waiting.extend(list(thing.values())[:MOST_SUMMED])
         elif hasattr(type(thing), "untyped_storage"):
             size = _bytes_of(thing)
             handed += size
+            shape = _shape(thing) if len(heads) < MOST_LOOKED_AT else None
+            if shape is not None:
+                heads.append([int(number) for number in shape[:2]])
             place, whole = _storage_of(thing, size)
             segments[place] = -(-whole // mmap.PAGESIZE) * mmap.PAGESIZE
             pinned += 1 << (size - 1).bit_length() if size else 0
         elif hasattr(type(thing), "__dataclass_fields__"):
             waiting.extend(vars(thing).values() if hasattr(thing, "__dict__") else ())
-    return {"bytes": handed, "segment_bytes": sum(segments.values()), "pinned_bytes": pinned}
+    return {
+        "bytes": handed,
+        "segment_bytes": sum(segments.values()),
+        "pinned_bytes": pinned,
+        "heads": heads,
+        "lengths": lengths,
+    }
 
 
 def leading_of(shape: tuple[Any, ...] | None) -> int:

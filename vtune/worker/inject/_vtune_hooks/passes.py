@@ -10,7 +10,7 @@ from typing import Any
 
 from _vtune_hooks import forks, recorder
 from _vtune_hooks.attached import Attached
-from _vtune_hooks.batches import tensor_bytes
+from _vtune_hooks.batches import sizes_of
 from _vtune_hooks.identity import Keys, Place, place_of_caller
 
 # The field that carries it is 16 bits wide.
@@ -190,7 +190,7 @@ def tell_shape(found: Pass, shape: tuple[Any, ...] | None, batch: Any) -> None:
     if numbers and numbers not in told and len(told) < MOST_SHAPES:
         told.add(numbers)
         try:
-            sizes = tensor_bytes(batch)
+            sizes = sizes_of(batch)
         except Exception as error:
             # A container of the training's own may not want to be listed: the shape is known all the same.
             sizes = {}

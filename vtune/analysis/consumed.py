@@ -1,0 +1,247 @@
+"""The samples that each optimizer step used: which batches were delivered and gone into a backward by then.
+
+A loader that reads ahead delivers batches before they are used, and so an empty step follows at the end of its data.
+Batches are used in the order of their delivery, and a backward uses the oldest that is left; one that finds none left
+is a further backward of the batch before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from vtune.analysis.observed import Observed
+from vtune.analysis.roles import Roles, find_roles
+from vtune.domain.consumed import NO_BATCH_WORDS, Consumed, NoBatch
+from vtune.domain.events import Backward, BatchDelivered, Fact, OptimizerStepped
+from vtune.domain.record import Measurement
+
+# Fewer say nothing of the next step.
+LEAST_STEPS = 3
+# More different sizes than this are put together in the record.
+MOST_SIZES = 50
+# Above this share of steps with more batches than backwards, each backward uses several batches. Below this share of
+# steps with a backward, backwards are not what torch counts here.
+SEVERAL_BATCHES, WITHOUT_BACKWARDS = 0.5, 0.9
+# Processes that wait for each other in every step end it within this many steps.
+STEPS_APART = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUse:
+    """What one optimizer step of one process used."""
+
+    samples: int
+    # It may use up what the end of an epoch leaves.
+    ends_pass: bool
+    # Its first batch is the first of its pass, which may have been read ahead.
+    begins_pass: bool
+
+
+def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
+    """The effective batch, where it is one."""
+    roles = observed.roles
+    if roles is None or roles.train is None or not roles.batches:
+        return measured
+    own = [_roles_of(pid, roles, observed) for pid in roles.ranks]
+    used = [uses_by_step(one, observed.backwards) if one is not None else [] for one in own]
+    steps = _together(used) if all(used) else []
+    counted = steps or used[roles.ranks.index(roles.pid)]
+    if not counted or not sum(use.samples for use in counted):
+        return measured
+    no_batch, batch = _number(counted)
+    if len(roles.ranks) > 1:
+        seen = [one for one in own if one is not None]
+        if not steps or len(seen) < len(own):
+            no_batch = NoBatch.RANKS_UNSEEN
+        elif not _in_lockstep(seen):
+            no_batch = NoBatch.RANKS_APART
+    if _declared_ranks(observed.facts, roles) > len(roles.ranks):
+        no_batch = NoBatch.RANKS_UNSEEN
+    if roles.rows_unknown:
+        no_batch = NoBatch.ROWS_UNKNOWN
+    by_rank = 1 if steps else len(roles.ranks)
+    rows = _rows(roles)
+    consumed = Consumed(
+        by_step=_histogram([use.samples * by_rank for use in counted]),
+        mean=by_rank * sum(use.samples for use in counted) / len(counted),
+        no_batch=no_batch,
+        rows=rows,
+        batch_bytes=_batch_bytes(roles, observed.facts, rows),
+    )
+    measured = replace(measured, effective_batch=batch if no_batch is None else None, consumed=consumed)
+    if no_batch is None:
+        return measured
+    return replace(measured, unknown={**measured.unknown, "effective_batch": NO_BATCH_WORDS[no_batch]})
+
+
+def uses_by_step(roles: Roles, backwards: Sequence[Backward]) -> list[StepUse]:
+    """Of one process, all its steps."""
+    own = sorted(b.started_s for b in backwards if b.pid == roles.pid)
+    used = _by_backwards(roles, own) if own else None
+    if used is None:
+        used = _by_delivery(roles)
+    last, first = _ends_and_begins(roles)
+    found = []
+    before: BatchDelivered | None = None
+    for batches in used:
+        passes = {batch.pass_number for batch in batches}
+        across = len(passes) > 1 or (before is not None and bool(batches) and before.pass_number not in passes)
+        after_end = not batches and before is not None and id(before) in last
+        found.append(
+            StepUse(
+                samples=sum(batch.samples or batch.leading for batch in batches),
+                ends_pass=len(passes) > 1 or after_end or any(id(batch) in last for batch in batches),
+                begins_pass=across or any(id(batch) in first for batch in batches),
+            )
+        )
+        before = batches[-1] if batches else before
+    return found
+
+
+def _by_backwards(roles: Roles, backwards: Sequence[float]) -> list[list[BatchDelivered]] | None:
+    """None where batches and backwards do not tell of each other."""
+    waiting: deque[BatchDelivered] = deque()
+    ended = {one.number for one in roles.passes if one.samples is not None}
+    used: list[list[BatchDelivered]] = []
+    into: list[BatchDelivered] = []
+    delivered = went = several = with_backward = 0
+    for _, _, event in _in_order(roles, backwards):
+        if isinstance(event, BatchDelivered):
+            if waiting and waiting[-1].pass_number != event.pass_number and waiting[-1].pass_number not in ended:
+                # The training has left that pass, and what it had read of it.
+                waiting.clear()
+            waiting.append(event)
+            delivered += event.main_thread
+        elif isinstance(event, OptimizerStepped):
+            used.append(into)
+            several, with_backward = several + (delivered > went), with_backward + (went > 0)
+            into, delivered, went = [], 0, 0
+        else:
+            went += 1
+            if waiting:
+                into.append(waiting.popleft())
+    steps = len(used)
+    if with_backward < WITHOUT_BACKWARDS * steps or several > max(1.0, SEVERAL_BATCHES * steps):
+        return None
+    return used
+
+
+def _in_order(
+    roles: Roles, backwards: Sequence[float]
+) -> Iterator[tuple[float, int, BatchDelivered | OptimizerStepped | None]]:
+    events: list[tuple[float, int, BatchDelivered | OptimizerStepped | None]] = [
+        *((batch.returned_s, 1, batch) for batch in roles.batches),
+        *((started_s, 2, None) for started_s in backwards),
+        *((step.ended_s, 0, step) for step in roles.steps),
+    ]
+    return iter(sorted(events, key=lambda event: event[:2]))
+
+
+def _by_delivery(roles: Roles) -> list[list[BatchDelivered]]:
+    used: list[list[BatchDelivered]] = []
+    into: list[BatchDelivered] = []
+    for _, _, event in _in_order(roles, ()):
+        if isinstance(event, BatchDelivered):
+            into.append(event)
+        else:
+            used.append(into)
+            into = []
+    return used
+
+
+def _ends_and_begins(roles: Roles) -> tuple[set[int], set[int]]:
+    """The last batches of the passes that are over, and the first ones of all, by identity."""
+    ended = {one.number for one in roles.passes if one.samples is not None}
+    lengths = {one.number: one.length for one in roles.passes}
+    last: dict[int, BatchDelivered] = {}
+    first: dict[int, BatchDelivered] = {}
+    for batch in roles.batches:
+        first.setdefault(batch.pass_number, batch)
+        last[batch.pass_number] = batch
+    newest = roles.batches[-1].pass_number
+    over = {
+        id(batch)
+        for number, batch in last.items()
+        if number != newest or number in ended or batch.index + 1 == lengths.get(number)
+    }
+    return over, {id(batch) for batch in first.values()}
+
+
+def _number(steps: Sequence[StepUse]) -> tuple[NoBatch | None, int]:
+    """The one number that all steps used, but for those that take what the end of an epoch leaves."""
+    inside = [use for use in steps if not use.ends_pass] or list(steps)
+    further = [use for use in inside if not use.begins_pass] or inside
+    if len(inside) < min(LEAST_STEPS, len(steps)) or len(steps) < LEAST_STEPS:
+        inside = further = list(steps)
+    for some in (inside, further):
+        if len({use.samples for use in some}) == 1 and some[0].samples:
+            return (None if len(steps) >= LEAST_STEPS else NoBatch.FEW_STEPS), some[0].samples
+    if any(not use.samples for use in further):
+        return NoBatch.SEVERAL_STEPS, 0
+    return NoBatch.VARIES, 0
+
+
+def _together(used: Sequence[Sequence[StepUse]]) -> list[StepUse]:
+    """The ranks' steps one by one; the last may not have ended everywhere."""
+    return [
+        StepUse(
+            samples=sum(use.samples for use in step),
+            ends_pass=any(use.ends_pass for use in step),
+            begins_pass=any(use.begins_pass for use in step),
+        )
+        for step in zip(*used, strict=False)
+    ]
+
+
+def _roles_of(pid: int, roles: Roles, observed: Observed) -> Roles | None:
+    if pid == roles.pid:
+        return roles
+    own = find_roles(
+        [step for step in observed.steps if step.pid == pid],
+        [batch for batch in observed.delivered if batch.pid == pid],
+        [fact for fact in observed.facts if fact.pid == pid],
+    )
+    return own if own is not None and own.batches else None
+
+
+def _in_lockstep(ranks: Sequence[Roles]) -> bool:
+    common = min(len(one.steps) for one in ranks)
+    ends = [one.steps[common - 1].ended_s for one in ranks]
+    durations = [after.ended_s - before.ended_s for before, after in pairwise(ranks[0].steps)]
+    return not durations or max(ends) - min(ends) <= STEPS_APART * max(median(durations), durations[common - 2])
+
+
+def _declared_ranks(facts: Sequence[Fact], roles: Roles) -> int:
+    told = [f.data.get("world_size") for f in facts if f.name == "hello" and f.pid == roles.pid]
+    return next((number for number in told if isinstance(number, int)), 1)
+
+
+def _histogram(samples: Sequence[int]) -> tuple[tuple[float, int], ...]:
+    counts = Counter(samples)
+    if len(counts) <= MOST_SIZES:
+        return tuple(sorted((float(size), steps) for size, steps in counts.items()))
+    return tuple((float(np.median(part)), len(part)) for part in np.array_split(np.sort(samples), MOST_SIZES))
+
+
+def _rows(roles: Roles) -> int | None:
+    last, _ = _ends_and_begins(roles)
+    found = {batch.leading for batch in roles.batches if id(batch) not in last}
+    return found.pop() or None if len(found) == 1 else None
+
+
+def _batch_bytes(roles: Roles, facts: Sequence[Fact], rows: int | None) -> int | None:
+    numbers = roles.train.numbers if roles.train is not None else frozenset()
+    found = {
+        fact.data.get("bytes")
+        for fact in facts
+        if fact.name == "shape" and fact.pid == roles.pid and fact.data.get("loader") in numbers
+        if (fact.data.get("shape") or [None])[0] == rows
+    }
+    number = found.pop() if len(found) == 1 else None
+    return number if isinstance(number, int) else None
