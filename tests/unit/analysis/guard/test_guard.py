@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
-from vtune.analysis.guard.memory import AGAIN_S, Breach, Reading, Readings, Suspicion, predicted
+from vtune.analysis.guard.late_leak import KEPT_DENSE
+from vtune.analysis.guard.memory import AGAIN_S, THINNED_EACH, Breach, Reading, Readings, Suspicion, predicted
 from vtune.analysis.guard.pace import Pace, is_slow, least_promised
 from vtune.analysis.guard.progress import Checkpoints, Progress, progress_of
 from vtune.analysis.guard.room import Free, lacking
@@ -263,7 +265,8 @@ def test_readings_of_days_are_thinned_and_those_of_late_are_kept() -> None:
         readings.add(Reading(t_s=float(second), step=second, bytes=GIB))
     times = [one.t_s for one in readings.all]
     assert times[-100:] == [float(second) for second in range(39_900, 40_000)]
-    assert times[0] < 400.0 and len(times) < 1200
+    most = KEPT_DENSE * (1 + math.log2(times[-1] / KEPT_DENSE)) + THINNED_EACH
+    assert times[0] < 400.0 and len(times) <= most
     # Of each stretch that ends now there are enough to judge it.
     assert all(sum(t >= 40_000 - stretch for t in times) >= 60 for stretch in (100, 1000, 10_000, 40_000))
 
