@@ -100,7 +100,7 @@ def test_names_of_secrets(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["key", "sort_key", "password_file", "tokens", "pad_token", "author", ""])
+@pytest.mark.parametrize("name", ["key", "sort_key", "password_file", "tokens", "pad_token", "author", "PWD", ""])
 def test_other_names(name: str) -> None:
     assert not is_secret_name(name)
 

@@ -18,8 +18,9 @@ _WORDS = frozenset((
 ))  # fmt: skip
 # Links are looked for among so many entries: a working folder may hold a data set of millions of files.
 MOST_ENTRIES = 20_000
-# Nothing of a training is below these, and no trial writes there.
+# No output that is only guessed is below these. A working folder may be: /usr/src/app, /run/media/me/disk.
 _SYSTEM = frozenset(("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr"))
+_NO_FILES = frozenset(("dev", "proc", "sys"))
 _NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules"))
 # Of an output that is not there yet the folder above is taken, but not `/data`, which holds everything of everybody.
 _LEAST_PARTS = 3
@@ -28,26 +29,28 @@ _LEAST_PARTS = 3
 def written_folders(workload: Workload, protect: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Real paths, none inside another."""
     named = [*output_folders(workload), *(workload.cwd / text for text in _named_outputs(workload))]
-    found = [folder for path in (*protect, workload.cwd, *named) if (folder := _existing(path)) is not None]
+    sure = [folder for path in (*protect, workload.cwd) if (folder := _existing(path, is_sure=True)) is not None]
+    found = [*sure, *(folder for path in named if (folder := _existing(path)) is not None)]
     roots = _outermost(found)
     return _outermost([*roots, *(folder for root in roots for folder in _linked_from(root))])
 
 
-def _existing(path: Path) -> Path | None:
+def _existing(path: Path, *, is_sure: bool = False) -> Path | None:
     """The folder itself, or the nearest one above it that is there and deep enough to be somebody's own."""
     try:
         folder = Path(os.path.realpath(path))
-        is_there = folder.is_dir()
+        is_there = folder.exists()
         while not folder.is_dir():
             folder = folder.parent
     except (OSError, ValueError):
         return None
     least = 2 if is_there else _LEAST_PARTS
-    return folder if len(folder.parts) >= least and _may_be_written(folder) else None
+    return folder if len(folder.parts) >= least and _may_be_written(folder, is_sure=is_sure) else None
 
 
-def _may_be_written(folder: Path) -> bool:
-    return len(folder.parts) > 1 and folder.parts[1] not in _SYSTEM and os.access(folder, os.W_OK)
+def _may_be_written(folder: Path, *, is_sure: bool = False) -> bool:
+    left_out = _NO_FILES if is_sure else _SYSTEM
+    return len(folder.parts) > 1 and folder.parts[1] not in left_out and os.access(folder, os.W_OK)
 
 
 def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:

@@ -25,6 +25,8 @@ _KEYS = frozenset(
 _NO_SECRET_TOKENS = frozenset(
     ("pad", "eos", "bos", "unk", "mask", "cls", "sep", "special", "next", "prompt", "image", "start", "end", "class")
 )
+# The shell's working folder: as a secret it would mask each path below it.
+_NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 _SWITCHES = frozenset(("true", "false", "none", "null", "yes", "no", "on", "off", "auto"))
 # A placeholder or a special token.
 _NO_VALUE = ("<", "[", "{", "$", "%", MASK)
@@ -109,7 +111,7 @@ def secrets_in_words(words: Sequence[str]) -> tuple[str, ...]:
 
 def is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
+    if not words or name in _NO_SECRETS:
         return False
     *before, last = words
     if last == "key":

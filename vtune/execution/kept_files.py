@@ -55,8 +55,13 @@ class Entry:
 
 def read_entries(folder: str, kept: str, unreadable: dict[str, str]) -> list[Entry]:
     """Without drafts, which stand for changes that were never made. `unreadable` gets the others' reasons."""
-    with open(os.path.join(folder, "protection.json"), encoding="utf-8") as file:
-        tops = tuple(str(top) for top in json.load(file)["folders"])
+    note = os.path.join(folder, "protection.json")
+    try:
+        with open(note, encoding="utf-8") as file:
+            tops = tuple(str(top) for top in json.load(file)["folders"])
+    except (OSError, ValueError, KeyError, TypeError) as error:  # a training may write into its trial's folder
+        unreadable[note] = str(error)
+        return []
     found = []
     for name in sorted(os.listdir(kept)):
         place = os.path.join(kept, name)
@@ -133,13 +138,15 @@ def _change_of(entry: Entry) -> str | None:
 
 def _names(path: str) -> Iterator[str]:
     """Of a folder, itself and all in it."""
-    if not open_up(path):
-        yield path
-        return
-    yield path + "/"
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(path)):
-            yield from _names(os.path.join(path, name))
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        if not open_up(path):
+            yield path
+            continue
+        yield path + "/"
+        with contextlib.suppress(OSError):
+            waiting += (os.path.join(path, name) for name in os.listdir(path))
 
 
 def write_json(path: str, item: object) -> None:

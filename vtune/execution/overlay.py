@@ -130,7 +130,7 @@ def finish(folder: str) -> None:
     layers = os.path.join(folder, _LAYERS)
     if not os.path.isdir(layers) or os.path.islink(layers):
         return
-    found: dict[str, list[str]] = _read_list(folder)
+    found = _read_list(folder)
     for number, path in enumerate(read_protection(folder).get("folders", ())):
         layer = os.path.join(layers, str(number))
         upper = os.path.join(layer, "upper")
@@ -148,12 +148,19 @@ def finish(folder: str) -> None:
 class _Changes:
     """What stands in an upper folder, compared with the folder below it."""
 
-    def __init__(self, top: str, upper: str, found: dict[str, list[str]]) -> None:
+    def __init__(self, top: str, upper: str, found: dict[str, dict[str, None]]) -> None:
         self._top, self._upper, self._found = top, upper, found
         # Nodes by which the kernel hides a file: they mean nothing outside an overlay.
         self._marks: list[str] = []
+        self._waiting: list[tuple[str, str | None]] = []
 
     def look(self, upper: str, lower: str | None) -> None:
+        """Without a call for each level: a training may nest folders deeper than Python nests calls."""
+        self._waiting.append((upper, lower))
+        while self._waiting:
+            self._look_at(*self._waiting.pop())
+
+    def _look_at(self, upper: str, lower: str | None) -> None:
         hides = lower is not None and any(_attribute(upper, name) for name in _OPAQUE)
         names = set()
         for entry in _scan(upper):
@@ -179,7 +186,7 @@ class _Changes:
         if below is None or _attribute(path, _REDIRECT):
             self._note("new", self._real(path) + "/")
             below = None
-        self.look(path, below)
+        self._waiting.append((path, below))
 
     def _compare(self, path: str, status: os.stat_result, below: str | None) -> None:
         try:
@@ -196,27 +203,27 @@ class _Changes:
         return os.path.join(self._top, os.path.relpath(path, self._upper))
 
     def _note(self, kind: str, path: str) -> None:
-        if path not in self._found[kind]:
-            self._found[kind].append(path)
+        self._found[kind][path] = None
 
     def drop_marks(self) -> None:
         for path in self._marks:
             _remove(path)
 
 
-def _read_list(folder: str) -> dict[str, list[str]]:
+def _read_list(folder: str) -> dict[str, dict[str, None]]:
+    """Mappings, since each name of very many is looked for."""
     try:
         with open(os.path.join(folder, WRITTEN_LIST), encoding="utf-8") as file:
             known = json.load(file)
-        return {kind: [str(path) for path in known[kind]] for kind in ("changed", "new", "removed")}
+        return {kind: dict.fromkeys(map(str, known[kind])) for kind in ("changed", "new", "removed")}
     except (OSError, ValueError, KeyError, TypeError):
-        return {"changed": [], "new": [], "removed": []}
+        return {"changed": {}, "new": {}, "removed": {}}
 
 
-def _write_list(folder: str, found: Mapping[str, list[str]]) -> None:
+def _write_list(folder: str, found: Mapping[str, Mapping[str, None]]) -> None:
     path = os.path.join(folder, WRITTEN_LIST)
     with open(path + ".tmp", "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump(found, file)
+        json.dump({kind: list(paths) for kind, paths in found.items()}, file)
     os.replace(path + ".tmp", path)
 
 
@@ -236,16 +243,20 @@ def _keep(upper: str, target: str) -> None:
 
 def _remove(path: str) -> None:
     """All of it, also folders that the kernel or the training made unreadable. Links are removed, not followed."""
-    if os.path.islink(path) or not os.path.isdir(path):
+    waiting, folders = [path], list[str]()
+    while waiting:
+        path = waiting.pop()
+        if _is_folder(path):
+            with contextlib.suppress(OSError):
+                os.chmod(path, 0o700)
+            folders.append(path)
+            waiting += (entry.path for entry in _scan(path))
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+    for path in reversed(folders):
         with contextlib.suppress(OSError):
-            os.unlink(path)
-        return
-    with contextlib.suppress(OSError):
-        os.chmod(path, 0o700)
-    for entry in _scan(path):
-        _remove(entry.path)
-    with contextlib.suppress(OSError):
-        os.rmdir(path)
+            os.rmdir(path)
 
 
 def _entries_below(folder: str) -> Iterator[os.DirEntry[str]]:

@@ -17,6 +17,7 @@ from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TrialStarted, TuningEvent
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
+from vtune.errors import StorageError
 from vtune.execution.engines.engine import Engine
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.sweep import sweep_if_stale
@@ -24,6 +25,7 @@ from vtune.execution.trial import Watch
 from vtune.files import PRIVATE_FOLDER
 from vtune.foreign.read import read_json
 from vtune.journal.code import changed_code
+from vtune.journal.file_facts import files_not_restored
 from vtune.journal.files import dump_json
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -81,6 +83,7 @@ def learn_loader(
 ) -> TrainLoader | ScoutFailed:
     folder = study.scout
     sweep_if_stale(folder.root)
+    _check_put_back(folder)
     shutil.rmtree(folder.root, ignore_errors=True)
     folder.root.mkdir(PRIVATE_FOLDER, parents=True)
     plain = replace(proposal, settings={})
@@ -88,6 +91,7 @@ def learn_loader(
     notify(TrialStarted(spec=replace(spec, reason="which loader feeds the steps"), scout=True))
     window = replace(watch.window, steps=SCOUT_STEPS, max_steps=SCOUT_STEPS)
     outcome = engine.run(spec, folder, replace(watch, window=window, scout=True), notify)
+    _check_put_back(folder)
     # Over its RAM limit, too: with fewer workers it may have room, and which loader has them was seen.
     if outcome.ended_by in ("window", "itself", "limit"):
         log = StepLog(folder)
@@ -100,6 +104,17 @@ def learn_loader(
             dump_json(study.scout_result, {"question": fingerprint_of(experiment), **told, **used})
             return loader
     return ScoutFailed(spec=replace(spec, settings=proposal.settings), outcome=outcome)
+
+
+def _check_put_back(folder: TrialPaths) -> None:
+    """A scout's folder makes room for the next one, and no record tells of it."""
+    failed = files_not_restored(folder)
+    if failed:
+        path, reason = next(iter(failed.items()))
+        raise StorageError(
+            f"{path} could not be put back after a trial ({reason}): its old state is in {folder.root / 'kept'}",
+            hint=f"copy back what {folder.not_restored} lists, then remove {folder.root}",
+        )
 
 
 def keep_as_trial(study: StudyPaths, number: int) -> TrialPaths:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -204,3 +205,29 @@ def test_without_anything_kept_nothing_happens(tmp_path: Path):
     (tmp_path / "kept").symlink_to(tmp_path)
     restore(str(tmp_path))
     assert os.listdir(tmp_path) == ["kept"]
+
+
+def test_a_folder_nested_deeper_than_calls_of_python_hinders_no_restoring(place):
+    before = place.now()
+    place.run(
+        "import os, sys\nopen('last.pt', 'w').write('new')\n"
+        "os.mkdir('deep'); os.chdir('deep')\n"
+        "for _ in range(sys.getrecursionlimit()):\n    os.mkdir('d'); os.chdir('d')\n"
+    )
+    restore(str(place.trial))
+    assert differences(before, place.now()) == [] and not (place.trial / "kept").exists()
+    # What pytest removes its folders with nests calls, too.
+    subprocess.run(["rm", "-r", place.trial / "written"], check=True)
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"folders": 1}', "[]"])
+def test_a_sweep_of_a_trial_that_lost_its_protection_ends_and_tells(place, text):
+    token = "0" * 32
+    (place.trial / "spec.json").write_text(json.dumps({"token": token}))
+    assert record(token, {"folder": str(place.trial), "supervisor_pid": 2**22 - 1, "boot_id": "another"})
+    place.run("open('last.pt', 'w').write('new')")
+    protection = place.trial / "protection.json"
+    protection.unlink() if text is None else protection.write_text(text)
+    assert sweep(token, place.trial).ended_by == "lost"
+    assert (place.trial / "kept").exists()
+    assert list(json.loads((place.trial / "not-restored.json").read_text())) == [str(protection)]

@@ -72,3 +72,23 @@ def test_a_look_for_links_ends_in_a_folder_of_very_many_files(home: Path, monkey
 def test_the_root_of_the_machine_is_nobodys_own(home: Path) -> None:
     workload = Workload(command=("python", "train.py", "--out", "/nowhere/at/all"), cwd=Path("/"))
     assert written_folders(workload) == ()
+
+
+def test_a_working_folder_below_the_systems_own_is_protected_and_a_guessed_output_there_is_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "lib").mkdir()
+    # As /usr/src/app of many images, and /run/media/me/disk.
+    monkeypatch.setattr(module, "_SYSTEM", frozenset((home.parts[1],)))
+    assert folders(home, "--out", str(home / "lib")) == {"project"}
+    assert folders(home, protect=(home / "lib",)) == {"project", "lib"}
+
+
+def test_an_output_file_that_exists_brings_its_folder_however_near_the_root(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "out").mkdir()
+    (home / "out" / "last.pt").touch()
+    monkeypatch.setattr(module, "_LEAST_PARTS", 99)
+    assert folders(home, "--out", str(home / "out" / "last.pt")) == {"project", "out"}
+    assert folders(home, "--out", str(home / "out" / "new.pt")) == {"project"}

@@ -1,5 +1,7 @@
 import json
 import os
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,26 @@ def test_a_planted_link_in_place_of_the_layers_is_not_followed(trial: Path) -> N
     (trial / ".overlay").symlink_to(elsewhere)
     overlay.finish(str(trial))
     assert (elsewhere / "0" / "upper" / "mine").exists() and not (trial / "written.json").exists()
+
+
+def test_folders_nested_deeper_than_calls_of_python_are_listed_and_kept(trial: Path) -> None:
+    place = str(upper(trial))
+    for _ in range(sys.getrecursionlimit()):
+        place += "/d"
+        os.mkdir(place)
+    overlay.finish(str(trial))
+    assert len(listed(trial)["new"]) == sys.getrecursionlimit() and not (trial / ".overlay").exists()
+    overlay._remove(str(trial / "written"))
+    assert not (trial / "written").exists()
+
+
+def test_a_name_among_very_many_takes_no_look_at_the_others(trial: Path) -> None:
+    found = {"new": dict[str, None]()}
+    changes = overlay._Changes("/a", "/b", found)
+    begun_s = time.process_time()
+    for number in range(50_000):
+        changes._note("new", f"/a/{number}")
+    assert time.process_time() - begun_s < 2
 
 
 def test_a_link_in_a_layer_is_kept_as_a_link(trial: Path) -> None:

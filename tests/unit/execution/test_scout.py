@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from support.trial_writer import TrialWriter
 from vtune.domain.experiment import Experiment, PlannedRun, Window, Workload
 from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import EndedBy, Proposal, TrialOutcome, TrialSpec
+from vtune.errors import StorageError
 from vtune.execution.scout import ScoutFailed, known_loader, learn_loader
 from vtune.execution.trial import Watch
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -37,7 +40,7 @@ class EndsBeforeItsFirstStep:
 def learnt(tmp_path: Path, engine: EndsBeforeItsFirstStep) -> TrainLoader | ScoutFailed:
     experiment = Experiment(study="s", workload=Workload(command=("python", "train.py"), cwd=tmp_path))
     study = StudyPaths(tmp_path / "results" / "s")
-    study.root.mkdir(parents=True)
+    study.root.mkdir(parents=True, exist_ok=True)
     asked = Proposal(settings={"workers": 4}, reason="", origin="phase:0:workers")
     watch = Watch(window=Window(), planned=PlannedRun())
     found = learn_loader(experiment, study, asked, 2, engine, watch, lambda event: None)
@@ -57,3 +60,12 @@ def test_of_two_loaders_before_the_first_step_nobody_knows_which_it_is(tmp_path:
 
 def test_of_a_run_that_was_interrupted_nothing_is_learnt(tmp_path: Path) -> None:
     assert isinstance(learnt(tmp_path, EndsBeforeItsFirstStep((KEY,), ended_by="interrupt")), ScoutFailed)
+
+
+def test_a_scout_that_holds_the_only_old_state_of_a_file_is_not_removed(tmp_path: Path) -> None:
+    study = StudyPaths(tmp_path / "results" / "s")
+    (study.scout.root / "kept" / "0").mkdir(parents=True)
+    study.scout.not_restored.write_text('{"/home/me/last.pt": "Operation not permitted"}')
+    with pytest.raises(StorageError, match=r"/home/me/last\.pt"):
+        learnt(tmp_path, EndsBeforeItsFirstStep((KEY,)))
+    assert (study.scout.root / "kept" / "0").exists()
