@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from vtune.domain.record import TrialRecord
-from vtune.domain.secrets import masked_json, secrets_in
+from vtune.domain.secrets import masked_json, secrets_in_environment
 from vtune.domain.trial import TrialStatus
 from vtune.errors import StorageError
 from vtune.journal.records import record_to_json
@@ -87,4 +87,4 @@ def print_json(value: Any) -> None:
 
 
 def as_text(value: Any) -> str:
-    return json.dumps(masked_json(value, secrets_in(os.environ)), indent=1, allow_nan=False)
+    return json.dumps(masked_json(value, secrets_in_environment(os.environ)), indent=1, allow_nan=False)

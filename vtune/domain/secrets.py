@@ -25,6 +25,8 @@ _KEYS = frozenset(
 _NO_SECRET_TOKENS = frozenset(
     ("pad", "eos", "bos", "unk", "mask", "cls", "sep", "special", "next", "prompt", "image", "start", "end", "class")
 )
+# Each shell notes its folders there, and every path of a message begins with one.
+_NO_SECRET_VARIABLES = frozenset(("PWD", "OLDPWD"))
 _SWITCHES = frozenset(("true", "false", "none", "null", "yes", "no", "on", "off", "auto"))
 # A placeholder or a special token.
 _NO_VALUE = ("<", "[", "{", "$", "%", MASK)
@@ -93,6 +95,11 @@ def secrets_in(named: Mapping[str, Any], *, also_opaque: bool = False) -> tuple[
         and ((is_secret_name(name) and _can_be_secret(value)) or (also_opaque and _OPAQUE.fullmatch(value)))
     }
     return tuple(sorted(found, key=lambda one: (-len(one), one)))
+
+
+def secrets_in_environment(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The same of this process: `PWD` is a folder, though `pwd` in a config is a password."""
+    return secrets_in({name: value for name, value in environment.items() if name not in _NO_SECRET_VARIABLES})
 
 
 def secrets_in_words(words: Sequence[str]) -> tuple[str, ...]:

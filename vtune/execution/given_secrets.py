@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from vtune.domain.experiment import Workload
 from vtune.domain.record import TrialRecord
-from vtune.domain.secrets import masked, masked_json, secrets_in, secrets_in_words
+from vtune.domain.secrets import masked, masked_json, secrets_in, secrets_in_environment, secrets_in_words
 
 
 def given_secrets(workload: Workload) -> tuple[str, ...]:
     """The longest first: one may be part of another."""
     found = {
-        *secrets_in(os.environ),
+        *secrets_in_environment(os.environ),
         # Whoever writes a value for this training alone means it for nobody else.
         *secrets_in(workload.env, also_opaque=True),
         *secrets_in_words(workload.command),
