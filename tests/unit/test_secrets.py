@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
+from vtune.cli.exits import as_text
+from vtune.domain.experiment import Workload
 from vtune.domain.secrets import MASK, is_secret_name, masked, masked_json, masked_words, secrets_in, secrets_in_words
+from vtune.execution.given_secrets import given_secrets
 
 HF = "hf_AbCdEfGhIjKlMnOpQrStUvWx"
 SECRETS = [
@@ -72,6 +77,16 @@ def test_an_opaque_value_of_an_environment_is_known_whatever_its_name() -> None:
     env = {"SESSION": "A1b2C3d4E5f6G7h8", "MODE": "max-autotune-no-cudagraphs", "ROOT": "/mnt/data1/imagenet-2012"}
     assert secrets_in(env) == ()
     assert secrets_in(env, also_opaque=True) == ("A1b2C3d4E5f6G7h8",)
+
+
+def test_the_folder_that_a_shell_notes_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("OLDPWD", str(tmp_path))
+    monkeypatch.setenv("DB_PASSWORD", "blue-horse")
+    told = f"{tmp_path}/train.py: blue-horse"
+    assert json.loads(as_text({"said": told})) == {"said": f"{tmp_path}/train.py: {MASK}"}
+    known = given_secrets(Workload(command=("python", "train.py"), cwd=tmp_path, config={"pwd": "red-horse"}))
+    assert "blue-horse" in known and "red-horse" in known and str(tmp_path) not in known
 
 
 def test_the_words_of_a_command_are_masked_one_by_one() -> None:

@@ -105,6 +105,7 @@ _EXAMPLES: dict[str, str] = {
     "study": "study: first",
     "env": 'env: {OMP_NUM_THREADS: "1"}',
     "limits": "limits: {ram: 85%, vram: 76GiB}",
+    "protect": "protect: [../runs, /data/checkpoints]",
     "window": "window: {steps: 50, max_steps: 100, trial_time: 3m, startup_time: 10m, hang_time: 2m}",
     "run": "run: {epochs: 30, iterations_per_epoch: 1000}",
     "machine": "machine: {cores: 12}",
@@ -234,7 +235,8 @@ def _problem(document: Document, error: ErrorDetails) -> Problem:
         case "string_too_short":
             message = f"{name} is empty"
         case "list_type":
-            message = f"{name} must be a list like [1, 2, 4], got {shown(value)}"
+            like = "[../runs]" if str(keys[1]) == "protect" else "[1, 2, 4]"
+            message = f"{name} must be a list like {like}, got {shown(value)}"
         case "model_type" | "model_attributes_type" | "dict_type":
             message = f"{name} must be a mapping (lines of `key: value`), got {shown(value)}"
         case _:

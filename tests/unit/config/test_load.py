@@ -10,6 +10,7 @@ import pytest
 
 from vtune.config.command_line import CommandLine
 from vtune.config.load import experiment_from_command, load_experiment
+from vtune.config.models import _EXAMPLES, VtuneSection
 from vtune.config.problems import ConfigErrors
 from vtune.domain.experiment import Experiment, KnobBinding, Limit, Price
 
@@ -283,6 +284,16 @@ training:
 )
 def test_each_mistake_is_named_where_it_is(errors: Errors, text: str, expected: str) -> None:
     assert errors(text)[0].startswith(expected)
+
+
+@pytest.mark.parametrize("written", ["outputs", "5", "{a: b}", "[5]", "[[a]]"])
+def test_folders_to_protect_are_a_list_of_texts(errors: Errors, written: str) -> None:
+    (found,) = errors(f"vtune:\n  command: python train.py\n  protect: {written}\n")
+    assert found.startswith(("exp.yaml:3:12: vtune.protect", "exp.yaml:3:13: vtune.protect.0"))
+
+
+def test_every_key_of_the_section_has_an_example() -> None:
+    assert set(_EXAMPLES) == set(VtuneSection.model_fields)
 
 
 def test_mistakes_do_not_cause_others_to_be_reported(errors: Errors) -> None:
