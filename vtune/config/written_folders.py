@@ -28,9 +28,23 @@ _LEAST_PARTS = 3
 def written_folders(workload: Workload, protect: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Real paths, none inside another."""
     named = [*output_folders(workload), *(workload.cwd / text for text in _named_outputs(workload))]
-    found = [folder for path in (*protect, workload.cwd, *named) if (folder := _existing(path)) is not None]
-    roots = _outermost(found)
-    return _outermost([*roots, *(folder for root in roots for folder in _linked_from(root))])
+    # What the user chose is covered also below /usr/src, /run/media and /dev/shm.
+    chosen = [folder for path in (*protect, workload.cwd) if (folder := _chosen(path)) is not None]
+    found = [*chosen, *(folder for path in named if (folder := _existing(path)) is not None)]
+    roots = list(_outermost(found))
+    for root in roots:  # which grows: a link may lead to a folder with links
+        roots += [folder for folder in dict.fromkeys(_linked_from(root)) if not _is_within(folder, roots)]
+    return _outermost(roots)
+
+
+def _is_within(folder: Path, roots: Sequence[Path]) -> bool:
+    return any(folder.is_relative_to(root) for root in roots)
+
+
+def _chosen(path: Path) -> Path | None:
+    folder = Path(os.path.realpath(path))
+    is_own = folder.is_dir() and len(folder.parts) > 1 and os.access(folder, os.W_OK)
+    return folder if is_own else _existing(path)
 
 
 def _existing(path: Path) -> Path | None:

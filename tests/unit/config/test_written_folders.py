@@ -72,3 +72,22 @@ def test_a_look_for_links_ends_in_a_folder_of_very_many_files(home: Path, monkey
 def test_the_root_of_the_machine_is_nobodys_own(home: Path) -> None:
     workload = Workload(command=("python", "train.py", "--out", "/nowhere/at/all"), cwd=Path("/"))
     assert written_folders(workload) == ()
+
+
+def test_a_link_in_a_folder_behind_a_link_leads_on(home: Path) -> None:
+    for name in ("a", "b", "c"):
+        (home / name).mkdir()
+    (home / "project" / "out").symlink_to(home / "a")
+    (home / "a" / "more").symlink_to(home / "b")
+    (home / "b" / "back").symlink_to(home / "a")
+    (home / "b" / "last").symlink_to(home / "c")
+    assert folders(home) == {"project", "a", "b", "c"}
+
+
+def test_a_working_folder_below_a_system_folder_is_covered_and_a_named_one_is_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A container's /usr/src/app, a memory stick in /run/media.
+    monkeypatch.setattr(module, "_SYSTEM", frozenset((home.parts[1],)))
+    (home / "runs").mkdir()
+    assert folders(home, "--out", str(home / "runs")) == {"project"}
