@@ -28,6 +28,8 @@ _NO_SECRET_TOKENS = frozenset(
 # The shell's working folder: as a secret it would mask each path below it.
 _NO_SECRETS = frozenset(("PWD", "OLDPWD"))
 _SWITCHES = frozenset(("true", "false", "none", "null", "yes", "no", "on", "off", "auto"))
+# Every shell names its folders so; a database's `PWD` is no path.
+_FOLDERS = frozenset(("PWD", "OLDPWD"))
 # A placeholder or a special token.
 _NO_VALUE = ("<", "[", "{", "$", "%", MASK)
 _VALUE = r"\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;&()\[\]{}]+"
@@ -92,6 +94,7 @@ def secrets_in(named: Mapping[str, Any], *, also_opaque: bool = False) -> tuple[
         value
         for name, value in _leaves(named)
         if len(value) >= _LEAST_KNOWN
+        and not (name in _FOLDERS and value.startswith("/"))
         and ((is_secret_name(name) and _can_be_secret(value)) or (also_opaque and _OPAQUE.fullmatch(value)))
     }
     return tuple(sorted(found, key=lambda one: (-len(one), one)))

@@ -92,3 +92,13 @@ def test_an_output_file_that_exists_brings_its_folder_however_near_the_root(
     monkeypatch.setattr(module, "_LEAST_PARTS", 99)
     assert folders(home, "--out", str(home / "out" / "last.pt")) == {"project", "out"}
     assert folders(home, "--out", str(home / "out" / "new.pt")) == {"project"}
+
+
+def test_a_link_in_a_folder_behind_a_link_leads_on(home: Path) -> None:
+    for name in ("a", "b", "c"):
+        (home / name).mkdir()
+    (home / "project" / "out").symlink_to(home / "a")
+    (home / "a" / "more").symlink_to(home / "b")
+    (home / "b" / "back").symlink_to(home / "a")
+    (home / "b" / "last").symlink_to(home / "c")
+    assert folders(home) == {"project", "a", "b", "c"}
