@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vtune.config.output import INPUT_SECTIONS, output_folders
+from vtune.config.output import INPUT_SECTIONS, OUTPUT_NAMES, output_folders
 from vtune.domain.experiment import Workload
+from vtune.knobs.arguments import is_script
 from vtune.knobs.doubts import sure_arguments
 
-# A key or flag that says where something is written: save_path, out, ckpt_file, log_dir, exp_name.
+# A key or flag with one of these words says where something is written: save_path, --out, ckptFile.
 _WORDS = frozenset((
     "checkpoint", "checkpoints", "ckpt", "ckpts", "dump", "export", "log", "logs", "out", "output", "outputs",
     "result", "results", "run", "runs", "save", "saved", "snapshot", "snapshots", "tensorboard", "workdir",
@@ -30,9 +32,35 @@ def written_folders(workload: Workload, protect: Sequence[Path] = ()) -> tuple[P
     """Real paths, none inside another."""
     named = [*output_folders(workload), *(workload.cwd / text for text in _named_outputs(workload))]
     sure = [folder for path in (*protect, workload.cwd) if (folder := _existing(path, is_sure=True)) is not None]
-    found = [*sure, *(folder for path in named if (folder := _existing(path)) is not None)]
-    roots = _outermost(found)
-    return _outermost([*roots, *(folder for root in roots for folder in _linked_from(root))])
+    found = [folder for path in (*named, *_scripts(workload)) if (folder := _existing(path)) is not None]
+    roots = list(_outermost([*sure, *_writable_below(workload.cwd), *found]))
+    for root in roots:  # it grows: a link may lead to a folder with links
+        roots += [folder for folder in dict.fromkeys(_linked_from(root)) if not _is_within(folder, roots)]
+    return _outermost(roots)
+
+
+def _scripts(workload: Workload) -> Iterator[Path]:
+    """A script often writes beside itself."""
+    script = next((word for word in workload.command if is_script(word)), None)
+    if script is not None and "site-packages" not in script:
+        yield (workload.cwd / script).parent
+
+
+def _writable_below(cwd: Path) -> Iterator[Path]:
+    """Where the working folder itself cannot be written, folders in it may be."""
+    top = Path(os.path.realpath(cwd))
+    if len(top.parts) < 2 or os.access(top, os.W_OK):
+        return
+    waiting, seen = [top], 0
+    while waiting and seen < MOST_ENTRIES:
+        for entry in _entries(waiting.pop(0)):
+            seen += 1
+            if not entry.is_dir(follow_symlinks=False) or entry.name in _NOT_LOOKED_INTO:
+                continue
+            if os.access(entry.path, os.W_OK):
+                yield Path(entry.path)
+            else:
+                waiting.append(Path(entry.path))
 
 
 def _existing(path: Path, *, is_sure: bool = False) -> Path | None:
@@ -46,6 +74,10 @@ def _existing(path: Path, *, is_sure: bool = False) -> Path | None:
         return None
     least = 2 if is_there else _LEAST_PARTS
     return folder if len(folder.parts) >= least and _may_be_written(folder, is_sure=is_sure) else None
+
+
+def _is_within(folder: Path, roots: Sequence[Path]) -> bool:
+    return any(folder.is_relative_to(root) for root in roots)
 
 
 def _may_be_written(folder: Path, *, is_sure: bool = False) -> bool:
@@ -75,8 +107,8 @@ def _values(config: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def _says_output(name: str) -> bool:
-    words = name.lower().replace("-", "_").replace(".", "_").split("_")
-    return not _WORDS.isdisjoint(words)
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    return plain.rpartition(".")[2] in OUTPUT_NAMES or not _WORDS.isdisjoint(re.split(r"[_.]", plain))
 
 
 def _is_path(value: str) -> bool:
@@ -87,11 +119,7 @@ def _linked_from(root: Path) -> Iterator[Path]:
     """Folders outside that a link in here leads to; of a link to a file, the folder that holds it."""
     waiting, seen = [root], 0
     while waiting:
-        try:
-            entries = list(os.scandir(waiting.pop(0)))
-        except OSError:
-            continue
-        for entry in entries:
+        for entry in _entries(waiting.pop(0)):
             seen += 1
             if seen > MOST_ENTRIES:
                 return
@@ -102,3 +130,11 @@ def _linked_from(root: Path) -> Iterator[Path]:
                     yield folder
             elif entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_LOOKED_INTO:
                 waiting.append(Path(entry.path))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import stat
@@ -90,7 +91,9 @@ def _unshare(libc: ctypes.CDLL, *, as_user: bool) -> None:
     uid, gid = os.geteuid(), os.getegid()
     if libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if as_user else 0)) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "mount namespace")
+        # ENOSPC means that no more namespaces are allowed, not that a disk is full.
+        why = "no user namespace is allowed here" if number == errno.ENOSPC else os.strerror(number)
+        raise OSError(number, why, "mount namespace")
     if not as_user:
         return
     # Each to itself: the training sees the numbers that it has without vtune, and it gains no rights by them.

@@ -71,18 +71,24 @@ def protect_trial(experiment: Experiment, study: StudyPaths, folder: TrialPaths)
 
 
 def check_protection(experiment: Experiment, study: StudyPaths) -> KeptFromInside | None:
-    """Before anything starts. Raises where the user's files can be kept in neither way."""
+    """Before the first trial starts. Raises where the user's files can be kept in neither way."""
     if experiment.writes.real:
         return None
     folders = _folders(experiment)
+    cwd = os.path.realpath(experiment.workload.cwd)
+    if not _is_below(cwd, folders) and os.access(cwd, os.W_OK):
+        raise MachineError(
+            f"a trial may overwrite files in {cwd}, which vtune cannot protect as a working folder",
+            hint="start vtune in the folder of the training, or let trials write for real: --allow-writes",
+        )
     refused = overlays_here(folders, str(existing(study.root))).refused
     if not refused:
         return None
-    folder, because = next(iter(refused.items()))
+    because = next(iter(refused.values()))
     if reach_of_hooks(experiment.workload.command) is Reach.REACHED:
         return KeptFromInside(folders=folders, because=because)
     raise MachineError(
-        f"a trial may overwrite files in {', '.join(folders)}: no overlay can be laid over {folder} ({because}), and"
+        f"a trial may overwrite files in {', '.join(folders)}: this machine allows no overlay there ({because}), and"
         f" vtune cannot keep files from inside {experiment.workload.command[0]}, which may not be Python",
         hint="copy the files that must not change, and add --allow-writes; or name the Python command itself,"
         " for example: vtune probe -- python train.py",
@@ -99,7 +105,7 @@ def protection_of(experiment: Experiment, study: StudyPaths, folder: TrialPaths)
     if writes.real:
         return Protection(by="none", folders=(), disk_bytes=disk_bytes)
     folders = _folders(experiment)
-    covered = overlays_here(folders, str(existing(study.root)))
+    covered = overlays_here(folders, str(existing(study.root))) if folders else Covered(as_user=True, refused={})
     layers, bound = _nested(folders)
     open_ = _open_places(study, folder, folders)
     if covered.refused:

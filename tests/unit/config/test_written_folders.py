@@ -59,14 +59,13 @@ def test_folders_that_the_user_names_are_added(home: Path) -> None:
 
 def test_a_look_for_links_ends_in_a_folder_of_very_many_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ENTRIES", 5)
+    (home / "big").mkdir()
     for number in range(20):
-        (home / "project" / f"{number:02}").touch()
-    seen: list[str] = []
-    monkeypatch.setattr(
-        module.os.path, "realpath", lambda path, real=module.os.path.realpath: seen.append(str(path)) or real(path)
-    )
+        (home / "project" / f"{number:02}").mkdir()
+    (home / "project" / "19" / "link").symlink_to(home / "big")
     assert folders(home) == {"project"}
-    assert len(seen) == 1
+    monkeypatch.setattr(module, "MOST_ENTRIES", 100)
+    assert folders(home) == {"project", "big"}
 
 
 def test_the_root_of_the_machine_is_nobodys_own(home: Path) -> None:
@@ -102,3 +101,26 @@ def test_a_link_in_a_folder_behind_a_link_leads_on(home: Path) -> None:
     (home / "b" / "back").symlink_to(home / "a")
     (home / "b" / "last").symlink_to(home / "c")
     assert folders(home) == {"project", "a", "b", "c"}
+
+
+def test_the_folder_of_a_script_elsewhere_is_covered(home: Path) -> None:
+    (home / "code").mkdir()
+    (home / "code" / "train.py").touch()
+    workload = Workload(command=("python", "../code/train.py"), cwd=home / "project")
+    assert {folder.name for folder in written_folders(workload)} == {"project", "code"}
+
+
+@pytest.mark.parametrize("flag", ["--outputDir", "--logdir", "--model.savedir"])
+def test_names_of_outputs_are_known_in_each_spelling(home: Path, flag: str) -> None:
+    (home / "runs").mkdir()
+    assert folders(home, flag, str(home / "runs")) == {"project", "runs"}
+
+
+def test_the_writable_folders_of_a_working_folder_that_is_not_are_covered(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "project" / "code" / "ck").mkdir(parents=True)
+    (home / "project" / "out").mkdir()
+    closed = {str(home / "project"), str(home / "project" / "code")}
+    monkeypatch.setattr(module.os, "access", lambda path, mode: str(path) not in closed)
+    assert folders(home) == {"project/out", "project/code/ck"}
