@@ -7,6 +7,7 @@ from typing import Any
 
 from vtune.analysis.comparable import has_rate, metric_of
 from vtune.api import PlannedPhases
+from vtune.cli.files_plan import files_line
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, seconds, trials_text
 from vtune.domain.phases import AskedPhases
@@ -33,6 +34,7 @@ def plan_as_text(planned: PlannedPhases, experiment: Experiment) -> str:
         *_known(planned),
         f"window    {window.steps} measured steps{grows}",
         f"limits    {', '.join(named) if named else 'none but what leaves the machine usable'}",
+        files_line(experiment, planned.folder),
         *(f"{'trials' if at == 0 else '':<10}{line}" for at, line in enumerate(planned.expected.lines)),
     ]
     if walk.proposal is not None:

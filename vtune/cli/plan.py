@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vtune.cli.files_plan import files_line
 from vtune.domain.effects import (
     Effect,
     FindCeiling,
@@ -79,6 +80,7 @@ class Plan:
             f"window    {window.steps} measured steps{grows}",
             f"time      start-up, then at most {at_most}; how long a step takes is not known yet",
             *([f"limits    {', '.join(named)}"] if named else []),
+            files_line(self.experiment, self.study),
             *([f"price     {money(price.per_hour, price)} an hour"] if price else []),
             *(f"turns     {text}" for text in self._effects()),
         ]

@@ -10,6 +10,7 @@ from typing import Any
 
 from vtune.analysis.comparable import has_rate, metric_of
 from vtune.api import PlannedSearch
+from vtune.cli.files_plan import files_line
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, seconds, trials_text
 from vtune.domain.search import Hunt, Space
@@ -36,6 +37,7 @@ def plan_as_text(planned: PlannedSearch, experiment: Experiment) -> str:
         *_known(planned),
         f"window    {window.steps} measured steps{grows}",
         f"limits    {limits_text(experiment)}",
+        files_line(experiment, planned.folder),
         *(f"{'trials' if at == 0 else '':<10}{line}" for at, line in enumerate(planned.expected.lines)),
     ]
     if (proposal := hunt.proposal) is not None:

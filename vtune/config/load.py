@@ -24,6 +24,7 @@ from vtune.config.named_config import config_named_by
 from vtune.config.own_knobs import check_own_ways
 from vtune.config.planned_run import planned_run
 from vtune.config.problems import ConfigErrors, Problem
+from vtune.config.written_folders import can_be_protected
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import GRACE_S, Experiment, Limits, PlannedRun, Window, Workload, Writes
 from vtune.errors import UsageError
@@ -95,7 +96,7 @@ def load_experiment(path: str | Path, *, overrides: CommandLine | None = None, l
             ram=asked.ram or (section.limits.ram if section.limits else None),
         ),
         writes=Writes(
-            protect=tuple(document.path.absolute().parent / Path(name).expanduser() for name in section.protect or ()),
+            protect=_protected(document, section, problems),
             disk=asked.disk or (section.limits.disk if section.limits else None),
             real=asked.allow_writes,
         ),
@@ -209,6 +210,25 @@ def _cwd(document: Document, section: VtuneSection, problems: list[Problem]) -> 
         where = document.where([SECTION, "cwd"])
         problems.append(Problem(where=where, message=f"vtune.cwd {shown(section.cwd)} {what} ({cwd})", hint=_CWD))
     return cwd.resolve()
+
+
+def _protected(document: Document, section: VtuneSection, problems: list[Problem]) -> tuple[Path, ...]:
+    """A misspelt folder would leave the user sure of a protection that is not there."""
+    found = []
+    for at, name in enumerate(section.protect or ()):
+        folder = document.path.absolute().parent / Path(name).expanduser() if name else None
+        wrong = None
+        if folder is None or not folder.is_dir():
+            wrong = f"there is no folder {shown(name)}" + (f" ({folder})" if folder is not None else "")
+        elif not can_be_protected(folder):
+            wrong = f"{folder} cannot be protected"
+        if wrong is None and folder is not None:
+            found.append(folder)
+        else:
+            where = document.where([SECTION, "protect", at])
+            hint = "name folders that exist, relative to this file: protect: [../runs, /data/checkpoints]"
+            problems.append(Problem(where=where, message=f"vtune.protect: {wrong}", hint=hint))
+    return tuple(found)
 
 
 def _training(document: Document, section: VtuneSection, problems: list[Problem]) -> _Training | None:

@@ -39,6 +39,10 @@ def written_folders(workload: Workload, protect: Sequence[Path] = ()) -> tuple[P
     return _outermost(roots)
 
 
+def can_be_protected(folder: Path) -> bool:
+    return _existing(folder, is_sure=True) is not None
+
+
 def _scripts(workload: Workload) -> Iterator[Path]:
     """A script often writes beside itself."""
     script = next((word for word in workload.command if is_script(word)), None)

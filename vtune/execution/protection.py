@@ -101,7 +101,7 @@ def _folders(experiment: Experiment) -> tuple[str, ...]:
 
 def protection_of(experiment: Experiment, study: StudyPaths, folder: TrialPaths) -> Protection:
     writes = experiment.writes
-    disk_bytes = _disk_bytes(experiment, existing(study.root))
+    disk_bytes = trial_disk_bytes(experiment, study.root)
     if writes.real:
         return Protection(by="none", folders=(), disk_bytes=disk_bytes)
     folders = _folders(experiment)
@@ -200,9 +200,9 @@ def _open_places(study: StudyPaths, folder: TrialPaths, folders: Sequence[str]) 
     return tuple(place for place in real if _is_below(place, folders) and place not in folders)
 
 
-def _disk_bytes(experiment: Experiment, results: Path) -> int | None:
+def trial_disk_bytes(experiment: Experiment, study: Path) -> int | None:
     try:
-        free = shutil.disk_usage(results).free
+        free = shutil.disk_usage(existing(study)).free
     except OSError:
         return None
     limit = experiment.writes.disk
