@@ -39,6 +39,7 @@ SURELY = 0.02
 # An exact reading takes milliseconds a process, in which the tree goes on growing: where it would grow by this part of
 # the limit, the reading is left out if the sum alone will decide within that time.
 OUTGROWN = 0.005
+PACE_OVER_S = 0.05
 # The tree is listed anew so often; sooner when memory went that no known process holds.
 TREE_S = 1.0
 UNACCOUNTED_BYTES = 64 * 2**20
@@ -91,7 +92,7 @@ class Watchdog:
         # How long the last exact reading took, and how fast the sum of what processes hold has grown.
         self._exact_took_s = 0.0
         self._pace = 0.0
-        self._sum_before: tuple[float, int] | None = None
+        self._sums: list[tuple[float, int]] = []
         self._held_at_listing, self._relist_due_s = 0, now_s
         self._short_due_s = now_s
         # What listings and exact readings took of this look: they have a pace of their own.
@@ -176,9 +177,13 @@ class Watchdog:
         return self._estimate > NEAR * self._limit and now_s >= self._exact_due_s and self._pids_then != self._pids
 
     def _look_at_pace(self, anonymous: int, now_s: float) -> None:
-        if self._sum_before is not None and now_s > self._sum_before[0]:
-            self._pace = max(0.0, (anonymous - self._sum_before[1]) / (now_s - self._sum_before[0]))
-        self._sum_before = (now_s, anonymous)
+        """Processes that compute in turns seem to rest between two close looks."""
+        while len(self._sums) > 1 and now_s - self._sums[1][0] >= PACE_OVER_S:
+            del self._sums[0]
+        if self._sums and now_s > self._sums[0][0]:
+            since = (self._sums[0], self._sums[-1])
+            self._pace = max(0.0, *((anonymous - then) / (now_s - then_s) for then_s, then in since))
+        self._sums.append((now_s, anonymous))
 
     def _held(self, shared: int | None) -> tuple[list[int], int]:
         """Anonymous memory of each process, and what came to be shared memory since the start, whosever it is."""
@@ -295,7 +300,7 @@ class Watchdog:
         if self._limit is not None and self._estimate is not None:
             rests.append(self._limit - self._estimate)
             if self._before is not None and now_s > self._before[0]:
-                seen = (self._estimate - self._before[1]) / (now_s - self._before[0])
+                seen = max(self._pace, (self._estimate - self._before[1]) / (now_s - self._before[0]))
             self._before = (now_s, self._estimate)
             if self._estimate > NEAR * self._limit:
                 share = NEAR_SHARE

@@ -27,6 +27,10 @@ class Leakers:
 
     def __init__(self, number: int, pace: float, *, base: int, quiet_s: float = 1.0, lag: int = 0) -> None:
         self.now_s = self.spent_s = 0.0
+        # On a busy machine processes compute in turns, and two close looks may see nothing grow.
+        self.turns_s = 0.0
+        # Taken by other programs meanwhile.
+        self.others = 0
         # Else they are there from the start, and wait.
         self.forks_late = False
         self.pids = list(range(10, 11 + number))
@@ -35,7 +39,8 @@ class Leakers:
 
     def grown(self) -> float:
         """Of one process."""
-        return self.pace * max(0.0, self.now_s - self.quiet_s)
+        grows_s = max(0.0, self.now_s - self.quiet_s)
+        return self.pace * (grows_s - grows_s % self.turns_s if self.turns_s else grows_s)
 
     @property
     def true(self) -> float:
@@ -55,7 +60,8 @@ class Leakers:
         return found
 
     def machine(self) -> tuple[int, int]:
-        return 64 * GIB - int(self.true), self.shared
+        others = self.others if self.now_s > self.quiet_s else 0
+        return 64 * GIB - int(self.true) - others, self.shared
 
     def lag_bytes(self, processes: int) -> int:
         return self.lag * processes
@@ -109,6 +115,18 @@ def test_leaking_processes_are_ended_within_two_percent_of_the_limit(
         assert over is not None and over["what"] == "ram"
         assert GIB <= tree.true < 1.02 * GIB
         assert over["used_bytes"] <= tree.true
+
+
+@pytest.mark.parametrize("turns_s", [0.004, 0.01])
+@pytest.mark.parametrize("together", [20e6, 200e6, 1e9])
+def test_processes_that_grow_in_turns_are_not_read_exactly_while_they_pass_the_limit(
+    together: float, turns_s: float
+) -> None:
+    for quiet_s in (1.0, 1.02, 1.05, 1.08):
+        tree = Leakers(6, together / 6, base=int(0.5 * GIB), quiet_s=quiet_s)
+        tree.turns_s, tree.others = turns_s, 24 * MIB
+        assert tree.run(GIB) is not None
+        assert GIB <= tree.true < 1.02 * GIB
 
 
 @pytest.mark.parametrize("together", [20e6, 200e6, 500e6])
