@@ -178,7 +178,7 @@ def _over_a_limit(over: Passed | None, guard: RamGuard | None, seen: Seen) -> tu
 def _disk_is_used_up(over: Passed | None, window: Window, seen: Seen) -> tuple[TrialStatus, str]:
     most = "" if over is None else f" of {bytes_(over.limit_bytes)}"
     ended = f"ended because it filled the disk space that a trial may fill{most}; --trial-disk sets another limit"
-    if seen.measured >= PROVISIONAL_STEPS:
+    if seen.measured >= min(ENOUGH_STEPS, window.steps):
         return TrialStatus.COMPLETED, f"{ended}; {seen.measured} of {window.steps} steps were measured"
     if seen.steps == 0:
         return TrialStatus.NOT_OBSERVED, f"{ended}; no step was seen"

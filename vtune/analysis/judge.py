@@ -139,7 +139,10 @@ def judge(
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
-        next=(*diagnosis.next, *growth_advice(measured), *queue_advice(measured, shm_bytes)),
+        next=(
+            *diagnosis.next,
+            *([] if outcome.ended_by == "disk" else [*growth_advice(measured), *queue_advice(measured, shm_bytes)]),
+        ),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
         found = ended(measured, observed, outcome, status, detail)
@@ -202,7 +205,7 @@ def _diagnosis(
     vram_limit: Limit | None,
     said: bool,
 ) -> Diagnosis:
-    if status is TrialStatus.COMPLETED:
+    if status is TrialStatus.COMPLETED and outcome.ended_by != "disk":
         if outcome.ended_by == "beaten":
             # Nobody needs to know more of it: what calls for a longer window is none of its faults.
             measured = replace(measured, unsteady_because=None, fed_from_stock=False)
@@ -220,6 +223,9 @@ def _diagnosis(
         detail=detail,
         said=said,
     )
+    if status is TrialStatus.COMPLETED:
+        # Its rate holds; first of all it needs more room.
+        return replace(diagnose(measured, machine, again), next=relief)
     return Diagnosis(bottleneck="unknown", verdict=verdict, next=relief)
 
 

@@ -11,7 +11,7 @@ from vtune.analysis.vram_held import ITSELF_FULL
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Measurement
-from vtune.domain.trial import TrialOutcome, TrialStatus
+from vtune.domain.trial import ENDS_BY_DISK, Passed, TrialOutcome, TrialStatus
 
 # A limit that the peak would just fit under is passed again by the next trial.
 HEADROOM = 1.25
@@ -34,6 +34,8 @@ def what_to_do(
     detail: str | None = None,
     said: bool = True,
 ) -> tuple[str, ...]:
+    if outcome.ended_by == "disk" and status in ENDS_BY_DISK:
+        return (_more_disk(outcome.over),)
     asked = " ".join(f"{name}={str(value).lower()}" for name, value in again.settings.items())
     match status:
         case TrialStatus.NOT_OBSERVED:
@@ -73,6 +75,15 @@ def what_to_do(
             return (f"a larger /dev/shm (docker run --shm-size={size_gib}g){less}",)
         case _:
             return ()
+
+
+def _more_disk(over: Passed | None) -> str:
+    if over is None or over.used_bytes is None or over.limit_bytes is None:
+        return "a higher --trial-disk, or vtune.limits.disk in the experiment file"
+    # It was ended while it wrote: how much it would have come to, nobody has seen.
+    needed_mib = math.ceil(max(HEADROOM * over.used_bytes, 2 * over.limit_bytes) / 2**20)
+    needed = f"{needed_mib}MiB" if needed_mib < 2**10 else f"{math.ceil(needed_mib / 2**10)}GiB"
+    return f"--trial-disk {needed}, or vtune.limits.disk in the experiment file"
 
 
 def _startup_time(window: Window) -> str:

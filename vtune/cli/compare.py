@@ -96,7 +96,7 @@ def compare(
             code = exits.INTERRUPTED
         elif failed := _failed(ran):
             stderr.print(f"trial {failed.trial} of the race failed: {failed.detail}", markup=False, soft_wrap=True)
-            code = exits.exit_code_of(failed.status)
+            code = exits.exit_code_of_trial(failed)
         told = _race_json(planned, ran)
         found = api.compare_raced(planned, fail_if_slower=most, force=force)
     if code == exits.DONE and found.gate is not None and found.gate.failed:

@@ -32,6 +32,10 @@ def exit_code_of(status: TrialStatus, *, over: bool = False) -> int:
     return NOT_FEASIBLE if status in OVER_A_LIMIT else TRAINING_FAILED
 
 
+def exit_code_of_trial(record: TrialRecord, *, over: bool = False) -> int:
+    return exit_code_of(record.status, over=over) if not record.filled_its_disk else NOT_FEASIBLE
+
+
 def report_error(message: str, hint: str, exit_code: int, *, as_json: bool) -> int:
     if as_json:
         try:

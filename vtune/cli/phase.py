@@ -172,7 +172,7 @@ def tuned_exit_code(result: PhaseResult | SearchResult, baseline: TrialRecord | 
     too_big = {*choice.over, *choice.cramped}
     if baseline is None or baseline.status in OUT_OF_MEMORY or baseline.trial in too_big:
         return exits.NOT_FEASIBLE
-    return exits.exit_code_of(baseline.status, over=choice.best is None)
+    return exits.exit_code_of_trial(baseline, over=choice.best is None)
 
 
 def _go_on(study: str, results: Path, plan: str, asked: AskedPhases, typed: CommandLine) -> str:

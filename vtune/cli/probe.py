@@ -106,7 +106,7 @@ def probe(
         second = ceiling_panel(result.study, found, record) if found is not None else None
         if second is not None:
             console().print(second)
-    code = exits.exit_code_of(record.status, over=bool(over))
+    code = exits.exit_code_of_trial(record, over=bool(over))
     if result.interrupted or (found is not None and found.status is TrialStatus.INTERRUPTED):
         code = exits.INTERRUPTED
     if code == exits.INTERRUPTED:

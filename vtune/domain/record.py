@@ -12,7 +12,7 @@ from vtune.domain.consumed import Consumed
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
 from vtune.domain.prediction import Prediction
-from vtune.domain.trial import RaceLeg, TrialStatus
+from vtune.domain.trial import ENDS_BY_DISK, RaceLeg, TrialStatus
 
 Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
 
@@ -388,3 +388,8 @@ class TrialRecord:
     predicted: Prediction | None = None
     # What it was ended early for: a leader that was surely faster. Its rate is good enough to lose by, and no more.
     beaten: Beat | None = None
+
+    @property
+    def filled_its_disk(self) -> bool:
+        """The disk space that a trial may fill ended it: a limit did, and neither its settings nor the training."""
+        return self.evidence.get("ended_by") == "disk" and self.status in ENDS_BY_DISK

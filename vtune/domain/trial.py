@@ -153,6 +153,10 @@ EndedBy = Literal[
 ]
 
 
+# How a trial can end of which the disk limit said all: what diverged or had no effect before has an answer of its own.
+ENDS_BY_DISK = (TrialStatus.COMPLETED, TrialStatus.TOO_SHORT, TrialStatus.NOT_OBSERVED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOutcome:
     """How the processes ended; what it means for the trial is decided later, from files."""

@@ -114,6 +114,9 @@ class Known:
     def _counts(self, record: TrialRecord) -> bool:
         if record.beaten is not None:
             return record.beaten.trial in self._leaders
+        if record.filled_its_disk and not has_rate(record):
+            # It says nothing of its settings. The next call may allow more disk space; this one asks once.
+            return record.trial > self._already
         if record.status is TrialStatus.COMPLETED:
             lasting = has_rate(record) and measured_enough(record) and not record.measurement.fed_from_stock
             # A second one of a walk's own would come to no more steps.

@@ -77,7 +77,7 @@ class Seen:
         if (name, value) not in self._suspected:
             own = self.own.get(name)
             ran = any(_reaches(one, name, value, own) for one in self.ran)
-            failed = (one for one in self.known.answers if one.status in SUSPICIOUS and name in turned(one))
+            failed = (one for one in self.known.answers if _is_suspicious(one) and name in turned(one))
             count = 0 if ran else sum(_beyond(value, turned(one)[name], own) for one in failed)
             self._suspected[name, value] = count
         return self._suspected[name, value]
@@ -85,6 +85,10 @@ class Seen:
     @cached_property
     def _suspected(self) -> dict[tuple[str, Scalar], int]:
         return {}
+
+
+def _is_suspicious(record: TrialRecord) -> bool:
+    return record.status in SUSPICIOUS and not record.filled_its_disk
 
 
 def fitting_of(records: Sequence[TrialRecord], limits: Limits, ram_total_bytes: int | None) -> Sequence[TrialRecord]:

@@ -4,7 +4,7 @@ import pytest
 
 from vtune.analysis.ending import FOLDER_REMOVED, Seen, status_of
 from vtune.domain.experiment import Window
-from vtune.domain.trial import TrialOutcome, TrialStatus
+from vtune.domain.trial import Passed, TrialOutcome, TrialStatus
 
 WINDOW = Window()
 SEEN = Seen(pythons=1, hello=True, steps=60, measured=50, backwards=60, batches=61, last_words="")
@@ -197,3 +197,19 @@ def test_a_training_that_removes_the_folder_of_its_trial_is_told_so_and_not_aske
     outcome = replace(OUTCOME, folder_removed=True, **ended)
     assert status_of(outcome, WINDOW, nothing) == (TrialStatus.NOT_OBSERVED, FOLDER_REMOVED)
     assert status_of(replace(outcome, ended_by="interrupt"), WINDOW, nothing)[0] is TrialStatus.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("steps", "measured", "expected"),
+    [
+        (0, 0, TrialStatus.NOT_OBSERVED),
+        (3, 0, TrialStatus.TOO_SHORT),
+        (22, 19, TrialStatus.TOO_SHORT),
+        (23, 20, TrialStatus.COMPLETED),
+    ],
+)
+def test_a_trial_that_filled_its_disk_space_counts_by_its_measured_steps(
+    steps: int, measured: int, expected: TrialStatus
+) -> None:
+    outcome = replace(OUTCOME, ended_by="disk", over=Passed(what="disk", used_bytes=70, limit_bytes=64))
+    assert status_of(outcome, WINDOW, replace(SEEN, steps=steps, measured=measured))[0] is expected

@@ -148,3 +148,18 @@ def test_a_script_that_ended_by_itself_without_a_step_is_not_given_more_time() -
     said = offered(TrialStatus.NOT_OBSERVED, ended("itself"))
     assert "time" not in said and "torch optimizer" in said
     assert "--startup-time" in offered(TrialStatus.NOT_OBSERVED, ended("startup_time"))
+
+
+@pytest.mark.parametrize("status", [TrialStatus.COMPLETED, TrialStatus.TOO_SHORT, TrialStatus.NOT_OBSERVED])
+@pytest.mark.parametrize(
+    ("used", "limit", "asked"), [(65, 64, "128MiB"), (200, 64, "250MiB"), (900, 800, "2GiB"), (8193, 8192, "16GiB")]
+)
+def test_more_disk_space_is_all_that_is_offered_to_a_trial_that_filled_its_own(
+    status: TrialStatus, used: int, limit: int, asked: str
+) -> None:
+    outcome = ended("disk", over=Passed(what="disk", used_bytes=used * 2**20, limit_bytes=limit * 2**20))
+    assert offered(status, outcome) == f"--trial-disk {asked}, or vtune.limits.disk in the experiment file"
+
+
+def test_what_diverged_before_it_filled_its_disk_space_has_an_answer_of_its_own() -> None:
+    assert "--trial-disk" not in offered(TrialStatus.DIVERGED, ended("disk"))

@@ -176,3 +176,14 @@ def test_what_was_ended_early_is_answered_as_long_as_a_run_can_be_made_with_what
     # Who compares with something else has to see all of it.
     assert answer(a_trial(1, 50.0), loser) is None
     assert answer(a_trial(1, 50.0), loser, four(3), leaders={3}) == 3
+
+
+@pytest.mark.parametrize("status", [TrialStatus.TOO_SHORT, TrialStatus.NOT_OBSERVED])
+def test_what_filled_its_disk_space_is_asked_for_again_by_the_next_call(status: TrialStatus) -> None:
+    filled = replace(a_failure(2, status, asked=FOUR), evidence={"ended_by": "disk"})
+    assert answer(filled, already=1) == 2
+    assert answer(filled, already=2) is None
+
+
+def test_what_filled_its_disk_space_and_has_a_rate_answers() -> None:
+    assert answer(replace(four(2), evidence={"ended_by": "disk"}), already=2) == 2
