@@ -10,16 +10,17 @@ import json
 import os
 import stat
 
+from vtune.journal.file_names import PROTECTION, WRITTEN_LIST
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-WRITTEN_LIST = "written.json"
 NOTHING_THERE = "nothing:"
 CHANGES = ("changed", "new", "removed")
 _KINDS = ("nothing", "file", "link", "folder", "special", "name", "inode")
-_NOT_LISTED = "/__pycache__"
+_NOT_LISTED = "__pycache__"
 
 
 class Entry:
@@ -55,7 +56,7 @@ class Entry:
 
 def read_entries(folder: str, kept: str, unreadable: dict[str, str]) -> list[Entry]:
     """Without drafts, which stand for changes that were never made. `unreadable` gets the others' reasons."""
-    note = os.path.join(folder, "protection.json")
+    note = os.path.join(folder, PROTECTION)
     try:
         with open(note, encoding="utf-8") as file:
             tops = tuple(str(top) for top in json.load(file)["folders"])
@@ -104,7 +105,7 @@ def list_changes(folder: str, entries: Sequence[Entry]) -> None:
             change = _change_of(entry)
         if change is not None:
             for name in _names(entry.path) if change == "new" else (entry.path,):
-                if _NOT_LISTED not in name:
+                if _NOT_LISTED not in name.split("/"):
                     found[change][name] = None
     write_json(path, {kind: sorted(names) for kind, names in found.items()})
 

@@ -17,12 +17,13 @@ import json
 import os
 import stat
 
+from vtune.journal.file_names import PROTECTION, WRITTEN, WRITTEN_LIST
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-PROTECTION, WRITTEN, WRITTEN_LIST = "protection.json", "written", "written.json"
 # Upper and work folders while the trial runs: `.overlay/0/upper`. They have to be on one file system.
 _LAYERS = ".overlay"
 # linux/sched.h and linux/mount.h
@@ -133,8 +134,10 @@ def finish(folder: str) -> None:
     layers = os.path.join(folder, _LAYERS)
     if not os.path.isdir(layers) or os.path.islink(layers):
         return
-    found = _read_list(folder)
-    for number, path in enumerate(read_protection(folder).get("folders", ())):
+    found, protection = _read_list(folder), read_protection(folder)
+    most = protection.get("disk_bytes")
+    is_over = most is not None and disk_used(folder) > most
+    for number, path in enumerate(protection.get("folders", ())):
         layer = os.path.join(layers, str(number))
         upper = os.path.join(layer, "upper")
         if os.path.isdir(upper) and not os.path.islink(upper):
@@ -142,6 +145,8 @@ def finish(folder: str) -> None:
             changes.look(upper, path)
             _write_list(folder, found)
             changes.drop_marks()
+            if is_over:
+                changes.drop_copies()
             _keep(upper, os.path.join(folder, WRITTEN, path.lstrip("/")))
         _remove(layer)
     _write_list(folder, found)
@@ -155,6 +160,8 @@ class _Changes:
         self._top, self._upper, self._found = top, upper, found
         # Nodes by which the kernel hides a file: they mean nothing outside an overlay.
         self._marks: list[str] = []
+        # Files of the user's that the kernel copied when they were opened for writing.
+        self._copies: list[str] = []
         self._waiting: list[tuple[str, str | None]] = []
 
     def look(self, upper: str, lower: str | None) -> None:
@@ -198,8 +205,10 @@ class _Changes:
             old = None
         if old is None:
             self._note("new", self._real(path))
+            return
+        self._copies.append(path)
         # Opened for writing and left alone, a file is copied all the same, with its time.
-        elif (old.st_size, old.st_mtime_ns, old.st_mode) != (status.st_size, status.st_mtime_ns, status.st_mode):
+        if (old.st_size, old.st_mtime_ns, old.st_mode) != (status.st_size, status.st_mtime_ns, status.st_mode):
             self._note("changed", self._real(path))
 
     def _real(self, path: str) -> str:
@@ -210,6 +219,11 @@ class _Changes:
 
     def drop_marks(self) -> None:
         for path in self._marks:
+            _remove(path)
+
+    def drop_copies(self) -> None:
+        """The user has these files, and a trial over its disk space must not keep them as well."""
+        for path in self._copies:
             _remove(path)
 
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtune.journal.file_names import PROTECTION, WRITTEN_LIST
+
 
 @dataclass(frozen=True, slots=True)
 class TrialPaths:
@@ -22,12 +24,12 @@ class TrialPaths:
 
     @property
     def protection(self) -> Path:
-        return self.root / "protection.json"
+        return self.root / PROTECTION
 
     @property
     def written(self) -> Path:
         """What the training changed of the user's files, or would have: the list, and below `written/` the files."""
-        return self.root / "written.json"
+        return self.root / WRITTEN_LIST
 
     @property
     def not_restored(self) -> Path:

@@ -126,6 +126,26 @@ def test_a_trial_that_fills_its_space_is_noticed_with_both_figures(trial: Path) 
     assert guard.over is not None and guard.over["limit_bytes"] == 2**20 and guard.over["used_bytes"] >= 2**21
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+def test_copies_of_the_users_files_go_where_the_trial_is_over_its_space(trial: Path, is_over: bool) -> None:
+    protection = json.loads((trial / "protection.json").read_text())
+    most = 2**20 if is_over else 2**30
+    (trial / "protection.json").write_text(json.dumps({**protection, "disk_bytes": most}))
+    for name in ("data.bin", "alone.bin"):
+        (trial.parent / "home" / name).write_bytes(b"d" * 2**21)
+        (upper(trial) / name).write_bytes(b"d" * 2**21)
+        os.utime(trial.parent / "home" / name, (5, 5))
+    os.utime(upper(trial) / "alone.bin", (5, 5))
+    (upper(trial) / "new.pt").write_bytes(b"new")
+    overlay.finish(str(trial))
+    assert listed(trial) == {"changed": ["data.bin"], "new": ["new.pt"], "removed": []}
+    kept = trial / "written" / str(trial.parent / "home").lstrip("/")
+    copies = [] if is_over else ["alone.bin", "data.bin"]
+    assert sorted(path.name for path in kept.iterdir()) == [*copies, "new.pt"]
+    assert (trial.parent / "home" / "data.bin").stat().st_size == 2**21
+    assert (overlay.disk_used(str(trial)) <= most) is True
+
+
 def test_a_full_run_has_no_space_to_fill(tmp_path: Path) -> None:
     guard = DiskGuard(str(tmp_path))
     (tmp_path / "checkpoint").write_bytes(b"x" * 2**21)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_CACHES = "/__pycache__"
+_CACHES = "__pycache__"
 _PROBE = "vtune.file_events"
 _SQLITE_FILES = ("", "-journal", "-wal", "-shm")
 
@@ -142,7 +142,7 @@ class FileEvents:
             return
         top = known.folder_of(real)
         if top is None or known.by == "none":
-            if elsewhere and _CACHES not in real:
+            if elsewhere and _CACHES not in real.split("/"):
                 self._told.before_writing(real)
         elif self._keeper is not None:
             if whole_tree:
