@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.config.command_line import CommandLine, read_command_line
+from vtune.config.experiment_file import experiment_text
 from vtune.config.find import find_config
 from vtune.config.load import experiment_from_command, load_experiment
 from vtune.config.problems import ConfigErrors, Problem
@@ -57,7 +58,11 @@ def asked_experiment(
     program, note = resolve_program(workload.command, workload.cwd, workload.env, ask=starts)
     if note is not None:
         notes.append(note)
-    return Asked(experiment=replace(experiment, workload=replace(workload, command=program)), notes=tuple(notes))
+    experiment = replace(experiment, workload=replace(workload, command=program))
+    if starts:
+        # Refused before a folder is made for the study.
+        experiment_text(experiment)
+    return Asked(experiment=experiment, notes=tuple(notes))
 
 
 def has_last_study(results: Path) -> bool:

@@ -14,19 +14,47 @@ from vtune.files import PRIVATE, write_atomically
 
 HEADER = "# What was asked of this study; written by vtune, and an experiment file like any other.\n"
 
+_PATHS = ("config", "cwd", "protect")
+_IN_A_SCRIPT = "put that word into a script or a config of the training"
+_HINTS = {
+    "command": _IN_A_SCRIPT,
+    "resume": _IN_A_SCRIPT,
+    "config": "give the file, or its folder, a name in UTF-8",
+    "cwd": "give the folder a name in UTF-8, or name a link to it in vtune.cwd",
+    "protect": "give the folder a name in UTF-8, or name one above it",
+    "env": "set that variable in a script of the training",
+}
+
 
 def write_experiment(experiment: Experiment, target: Path) -> None:
-    text = dump_yaml({"vtune": _section(experiment)})
-    if text is None:
-        raise UsageError(
-            f"{target} cannot be written: a word of the command does not survive YAML",
-            hint="put that word into a script or a config of the training",
-        )
+    text = experiment_text(experiment)
     workload = experiment.workload
     words = (*workload.command, *experiment.resume)
     # A study is gone on with from this file: its values stay as they are, for this account alone.
     holds_secrets = bool(workload.env) or masked_words(words) != list(words)
     write_atomically(target, HEADER + text, mode=PRIVATE if holds_secrets else 0o666)
+
+
+def experiment_text(experiment: Experiment) -> str:
+    """Raises UsageError where a value cannot be kept in a file, for example a path that is not UTF-8."""
+    section = _section(experiment)
+    text = dump_yaml({"vtune": section})
+    if text is not None:
+        return text
+    field = next((name for name, value in section.items() if dump_yaml({name: value}) is None), "command")
+    value = section[field]
+    parts: list[tuple[str, Any]] = [("", value)]
+    if isinstance(value, list):
+        parts = [(f"word {number}", part) for number, part in enumerate(value, 1)]
+    elif isinstance(value, dict):
+        parts = [(f"{name!a}", {name: part}) for name, part in value.items()]
+    which, part = next((one for one in parts if dump_yaml({"": one[1]}) is None), parts[0])
+    # A word of a command, or a variable's value, may be a secret.
+    shown = f"{part!a}" if field in _PATHS else which
+    raise UsageError(
+        f"vtune.{field} cannot be kept in the study's experiment.yaml: {shown} does not survive YAML",
+        hint=_HINTS.get(field, "write it with whole characters (UTF-8)"),
+    )
 
 
 def _section(experiment: Experiment) -> dict[str, Any]:

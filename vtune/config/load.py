@@ -275,7 +275,8 @@ def _with_config(
                 where=document.where([SECTION, "command"]),
                 message="vtune.command does not say where the training takes its config",
                 hint="write {config} in its place, for example: "
-                '"{python} train.py --config {config}"; every trial gets a copy of its own',
+                '"{python} train.py --config {config}"; every trial gets a copy of its own; or, if it takes none,'
+                " leave out the keys beside `vtune:`",
             )
         )
     return command
