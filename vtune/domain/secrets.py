@@ -37,10 +37,12 @@ _PAIR = re.compile(rf"(?<![\w.-])(?P<name>[\w.-]+)(?P<between>[\"']?\s*(?P<sign>
 _FLAG = re.compile(rf"(?<![\w-])(?P<name>--?[A-Za-z][\w-]*)(?P<between>\s+)(?P<value>(?!-)(?:{_VALUE}))")
 _IN_ADDRESS = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)")
 _AFTER_SCHEME = re.compile(r"\b(bearer|basic)(\s+)(?=\S*\d)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+# The bounds hold since each place of a long run is tried: a key of `sk-` has up to 200 characters, and the head of a
+# JWT far less than 1024.
 _SHAPES = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-(?=[\w-]*\d)[\w-]{16,}"
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-(?=[\w-]{0,200}\d)[\w-]{16,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeprs]-[\w-]{10,}|AIza[\w-]{30,}"
-    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?)"
+    r"|eyJ[\w-]{8,1024}\.eyJ[\w-]{8,}(?:\.[\w-]*)?)"
 )
 # 40 hexadecimal digits are a commit as well.
 _WANDB = re.compile(r"(wandb\W.{0,80}?)\b[0-9a-f]{40}\b", re.IGNORECASE)

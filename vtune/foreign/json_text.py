@@ -8,8 +8,9 @@ from typing import Any
 
 from vtune.foreign.bounds import MOST_DIGITS, BadText, check_values, too_deep
 
+_LONG = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
 # A text without any of these needs no second look: lone surrogates, integers too long.
-_SUSPECT = re.compile(rf"\\u[dD][89a-fA-F]|[0-9]{{{MOST_DIGITS + 1}}}")
+_SUSPECT = re.compile(rf"\\u[dD][89a-fA-F]|{_LONG.pattern}")
 # So many brackets can nest too deeply; a record of a journal has some hundred, side by side.
 _MANY_BRACKETS = 200
 
@@ -28,9 +29,9 @@ def parse_json(text: str, **hooks: Any) -> Any:
     except RecursionError:
         raise too_deep() from None
     except ValueError as error:
-        # Python's own bound on integers, which says nothing of where.
+        # Python's own bound on integers, which says nothing of where; or a hook's error.
         raise BadText(
-            f"an integer of more than {MOST_DIGITS} digits" if "int" in str(error) else f"not JSON: {error}",
+            f"an integer of more than {MOST_DIGITS} digits" if _LONG.search(text) else f"not JSON: {error}",
             hint="write it shorter, or put it in quotes if it is text",
         ) from None
     if _SUSPECT.search(text) or text.count("[") + text.count("{") > _MANY_BRACKETS:

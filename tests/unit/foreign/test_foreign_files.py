@@ -121,3 +121,15 @@ def test_integers_are_read_as_far_as_a_float_goes(tmp_path: Path) -> None:
     assert read_json(tmp_path / "file") == {"a": 2**MOST_BITS - 1, "b": "\U0001f389"}
     with pytest.raises(BadText):
         parse_json(str(2 ** (MOST_BITS + 2)))
+
+
+def test_an_error_of_a_hook_is_told_as_it_is() -> None:
+    def refuse(pairs: list[tuple[str, Any]]) -> Any:
+        raise ValueError('the key "point" stands there twice')
+
+    with pytest.raises(BadText) as caught:
+        parse_json('{"point": 1, "point": 2}', object_pairs_hook=refuse)
+    assert "digits" not in caught.value.message and "point" in caught.value.message
+    with pytest.raises(BadText) as caught:
+        parse_json('{"point": ' + "9" * 5000 + "}")
+    assert "digits" in caught.value.message
