@@ -12,6 +12,7 @@ from typing import Any
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.numbers import bytes_
 from vtune.domain.record import Measurement
+from vtune.execution.overlay import read_protection
 from vtune.journal.file_facts import files_not_kept, files_not_restored, written_elsewhere
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
@@ -32,6 +33,11 @@ _REAL = {
     "changed": "changed for real, outside the protected folders (vtune.protect adds theirs)",
     "removed": "removed for real, outside the protected folders (vtune.protect adds theirs)",
     "new": "new outside the protected folders",
+}
+_ALLOWED = {
+    "changed": "changed for real, as --allow-writes asked",
+    "removed": "removed for real, as --allow-writes asked",
+    "new": "new, as --allow-writes asked",
 }
 NOT_LOOKED_INTO = frozenset((".git", ".venv", "venv", "__pycache__", "node_modules", ".mypy_cache"))
 
@@ -95,16 +101,21 @@ def disk_note(measured: Measurement, planned: PlannedRun, folder: Path) -> list[
     ]
 
 
-def list_elsewhere(folder: TrialPaths) -> list[str]:
-    """Adds the changes outside the protected folders to written.json, and says them: they are real."""
-    elsewhere = written_elsewhere(folder)
-    found = {kind: list(getattr(elsewhere, kind)) for kind in _REAL}
+def list_elsewhere(folder: TrialPaths, study: Path) -> list[str]:
+    """Adds the changes outside the protected folders to written.json, and says them: they are real. The study's own
+    folder is left out."""
+    elsewhere, own = written_elsewhere(folder), os.path.realpath(study) + "/"
+    found = {
+        kind: [path for path in getattr(elsewhere, kind) if not f"{path}/".startswith(own)]
+        for kind in ("changed", "removed", "new")
+    }
     if not any(found.values()):
         return []
     with contextlib.suppress(OSError):
         dump_json(folder.written, {**_listed(folder), "outside": {**found, "is_cut": elsewhere.is_cut}})
     more = " (and more than vtune lists)" if elsewhere.is_cut else ""
-    return [f"{words}: {_some(found[kind])}{more}" for kind, words in _REAL.items() if found[kind]]
+    said = _ALLOWED if read_protection(str(folder.root)).get("by") == "none" else _REAL
+    return [f"{words}: {_some(found[kind])}{more}" for kind, words in said.items() if found[kind]]
 
 
 def trouble_notes(folder: TrialPaths) -> list[str]:

@@ -2,9 +2,11 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement
-from vtune.execution.written import disk_note, files_below, written_notes
+from vtune.execution.written import disk_note, files_below, list_elsewhere, written_notes
 from vtune.journal.paths import TrialPaths
 
 
@@ -44,3 +46,22 @@ def test_a_run_whose_checkpoints_fill_the_disk_is_told_and_no_other(tmp_path: Pa
     assert len(disk_note(leaves, PlannedRun(), tmp_path)) == 1
     assert disk_note(Measurement(disk_bytes_per_epoch=1), PlannedRun(epochs=10), tmp_path) == []
     assert disk_note(Measurement(), PlannedRun(epochs=10), tmp_path) == []
+
+
+@pytest.mark.parametrize(("by", "is_asked"), [("none", True), ("overlay", False), ("inside", False)])
+def test_changes_that_were_allowed_are_named_so_and_the_studys_own_are_left_out(
+    tmp_path: Path, by: str, is_asked: bool
+) -> None:
+    study = tmp_path / "results" / "demo"
+    folder = TrialPaths(study / "trials" / "0001")
+    folder.root.mkdir(parents=True)
+    folder.protection.write_text(json.dumps({"by": by, "folders": [], "open": []}))
+    (study / "compile-cache").mkdir()
+    for path in (tmp_path / "last.pt", study / "compile-cache" / "a.so"):
+        path.touch()
+    paths = (study / "compile-cache", study / "compile-cache" / "a.so", tmp_path / "last.pt")
+    lines = [json.dumps({"t": 1.0, "fact": "touched", "path": str(path), "before": None}) for path in paths]
+    (folder.root / "files-7.jsonl").write_text("\n".join(lines))
+    (note,) = list_elsewhere(folder, study)
+    assert ("--allow-writes" in note) is is_asked and ("protected" in note) is not is_asked
+    assert json.loads(folder.written.read_text())["outside"]["new"] == [str(tmp_path / "last.pt")]
