@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vtune.analysis.comparable import same_cache, settings_of
+from vtune.analysis.comparable import contradicting, has_rate, same_cache, settings_of
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
 from vtune.domain.choice import Choice, Lost, RankedBy
@@ -35,6 +35,8 @@ OVER: Mapping[RankedBy, str] = {
 EXCUSED = ("over_limit", "out_of_room", "other_cache", "not_lasting", "too_short")
 # Of a command to paste.
 SET = re.compile(r"--set (\S+)")
+# Where more workers were slower, they were not so for want of these.
+FOLLOW_WORKERS = ("prefetch_factor", "persistent_workers")
 # The verdict, why, what next.
 Words = tuple[str, list[str], list[str]]
 
@@ -174,14 +176,30 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
     why += _why_so(report, best, baseline)
     next_ += next_steps(report, best, baseline)
-    return verdict, why, [*next_, *_not_tried(best.diagnosis.next, report.compared)]
+    return verdict, why, [*next_, *_not_tried(best, report.compared)]
 
 
-def _not_tried(lines: Sequence[str], records: Sequence[TrialRecord]) -> list[str]:
-    """Advice as it was given when its trial ended: without what a trial has answered since."""
-    tried = {frozenset(f"{name}={setting_word(value)}" for name, value in (one.asked or {}).items()) for one in records}
-    asks = (frozenset(word.rstrip(":,)") for word in SET.findall(line)) for line in lines)
-    return [line for line, asked in zip(lines, asks, strict=True) if not asked or asked not in tried]
+def _not_tried(best: TrialRecord, records: Sequence[TrialRecord]) -> list[str]:
+    """Advice as it was given when its trial ended: without settings that a trial has answered since."""
+    cut_short = (one.trial for one in records if one.status is TrialStatus.INTERRUPTED or one.filled_its_disk)
+    unanswered = set(cut_short) - {one.trial for one in records if has_rate(one)}
+    told = [one for one in records if one.trial not in unanswered]
+    asks = [dict(word.rstrip(":,)").partition("=")[::2] for word in SET.findall(line)) for line in best.diagnosis.next]
+    return [
+        line
+        for line, asked in zip(best.diagnosis.next, asks, strict=True)
+        if not asked or not any(_answers(record, asked, best) for record in told)
+    ]
+
+
+def _answers(record: TrialRecord, asked: Mapping[str, str], best: TrialRecord) -> bool:
+    """It was asked for just this, or ran with it and with all else as the best trial did."""
+    if {name: setting_word(value) for name, value in (record.asked or {}).items()} == asked:
+        return True
+    if any(setting_word(record.settings.get(name)) != value for name, value in asked.items()):
+        return False
+    more = FOLLOW_WORKERS if "workers" in asked else ()
+    return not set(contradicting(best.settings, record.settings)) - {*asked, *more}
 
 
 def _reserve(choice: Choice) -> str:

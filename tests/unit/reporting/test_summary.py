@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from support.studies import a_report, a_trial
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import RaceLeg
+from vtune.domain.trial import RaceLeg, TrialStatus
 from vtune.reporting.report_json import choice_to_json
 from vtune.reporting.summary import summarize
 
@@ -46,3 +49,30 @@ def test_a_ratio_of_single_launches_is_from_no_race() -> None:
     told = choice_to_json(report)
     assert "race)" not in summarize(report).verdict and told["paired_rounds"] is None
     assert all(lost["paired_rounds"] is None for lost in told["lost"])
+
+
+ADVICE = "try 2 workers: vtune probe --study demo --set workers=2 (predicted: 12 samples/s, 1.2×)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "is_answered"),
+    [
+        ({"workers": 2}, TrialStatus.COMPLETED, True),
+        ({"workers": 2, "prefetch_factor": 4}, TrialStatus.COMPLETED, True),
+        ({"workers": 2, "pin_memory": False}, TrialStatus.COMPLETED, False),
+        ({"workers": 4}, TrialStatus.COMPLETED, False),
+        ({"workers": 2}, TrialStatus.OUT_OF_RAM, True),
+        ({"workers": 2}, TrialStatus.INTERRUPTED, False),
+        ({"workers": 2}, TrialStatus.TOO_SHORT, False),
+    ],
+)
+def test_advice_that_a_trial_has_answered_since_is_not_given(
+    asked: dict[str, Any], status: TrialStatus, is_answered: bool
+) -> None:
+    own = a_trial(1, 10.0)
+    own = replace(own, settings={**own.settings, "prefetch_factor": 2, "pin_memory": True})
+    own = replace(own, diagnosis=replace(own.diagnosis, next=(ADVICE,)))
+    slower = a_trial(2, 8.0 if status is TrialStatus.COMPLETED else None, asked=asked, status=status)
+    ended_by = "disk" if status is TrialStatus.TOO_SHORT else "itself"
+    slower = replace(slower, settings={**own.settings, **asked}, evidence={"ended_by": ended_by})
+    assert (ADVICE not in summarize(a_report(own, slower)).next) is is_answered
