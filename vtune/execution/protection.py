@@ -19,6 +19,7 @@ from vtune.config.written_folders import written_folders
 from vtune.domain.experiment import Experiment
 from vtune.domain.progress import KeptFromInside
 from vtune.errors import MachineError
+from vtune.journal.file_names import PROTECTION
 from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.telemetry.disk import existing
@@ -137,7 +138,7 @@ def overlays_here(folders: tuple[str, ...], results: str) -> Covered:
 def _tried(protection: Protection, place: str) -> dict[str, str]:
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-I", "-S", f"-Xutf8={sys.flags.utf8_mode}", "-c", _BOOTSTRAP, root, place]
-    Path(place, "protection.json").write_text(json.dumps(asdict(protection)), encoding="utf-8")
+    Path(place, PROTECTION).write_text(json.dumps(asdict(protection)), encoding="utf-8")
     try:
         answer = subprocess.run(
             command,
