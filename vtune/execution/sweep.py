@@ -13,7 +13,7 @@ from vtune.execution import overlay, shm
 from vtune.execution.memory_group import remove_group
 from vtune.execution.ownership import forget, proof_of
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
-from vtune.execution.restore import restore
+from vtune.execution.restore import KEPT, restore
 from vtune.execution.state_files import remove_unfinished
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
@@ -26,12 +26,14 @@ from vtune.journal.paths import TrialPaths
 SUPERVISOR_PATIENCE_S = 5.0
 
 
-def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> TrialOutcome:
+def sweep(
+    token: str, folder: Path, *, last_seen: Sequence[Process] = (), made_by_others: tuple[int, int] | None = None
+) -> TrialOutcome:
     """End whatever carries the token, remove its segments and its temporary folder, write the outcome.
 
     The token is of a trial that this very process started, or that is proven (see `ownership`); all other facts come
     from the proof. `last_seen`: the trial's processes at the last look, for those that dropped the token from their
-    environment.
+    environment. `made_by_others`: as `restore` takes it.
     """
     paths = TrialPaths(folder)
     proof = proof_of(token, folder) or {}
@@ -64,7 +66,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
     if proof.get("supervisor_pid"):
         remove_unfinished(str(folder), proof["supervisor_pid"])
         overlay.finish(str(folder))
-        restore(str(folder))
+        restore(str(folder), made_by_others)
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,
@@ -108,7 +110,8 @@ def sweep_if_stale(folder: Path) -> bool:
         time.sleep(0.05)
     if paths.outcome.exists() or lives:
         return False
-    sweep(str(token), folder)
+    # The sweep gives what still runs of it the time to end, and that may write in this time.
+    sweep(str(token), folder, made_by_others=(_last_sign_of_life_ns(paths), time.time_ns()))
     return True
 
 
@@ -170,6 +173,17 @@ def _seconds(paths: TrialPaths) -> float:
         return max(0.0, max(times) - paths.spec.stat().st_mtime)
     except (OSError, ValueError):
         return 0.0
+
+
+def _last_sign_of_life_ns(paths: TrialPaths) -> int:
+    """Of a trial whose end nobody saw: whoever changed a file long after it was not the trial."""
+    told = (*paths.step_records(), *paths.step_facts(), *paths.file_facts(), paths.root / KEPT, paths.root / KEPT / ".room")
+    others = (paths.spec, paths.supervisor, paths.pythons, paths.telemetry, paths.stdout, paths.stderr)
+    times = [0]
+    for path in (*told, *others):
+        with contextlib.suppress(OSError):
+            times.append(path.stat().st_mtime_ns)
+    return max(times)
 
 
 def _read(path: Path) -> dict[str, Any]:
