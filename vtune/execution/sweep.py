@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vtune.domain.progress import FilesPutBack
 from vtune.domain.trial import TrialOutcome
 from vtune.execution import overlay, shm
+from vtune.execution.inside_hold import overlap
 from vtune.execution.memory_group import remove_group
-from vtune.execution.ownership import forget, proof_of
+from vtune.execution.ownership import forget, proof_of, recorded
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
 from vtune.execution.restore import KEPT, restore
 from vtune.execution.state_files import remove_unfinished
@@ -19,6 +23,7 @@ from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
 from vtune.foreign.read import read_json
+from vtune.journal.file_facts import files_not_restored
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -99,19 +104,72 @@ def _sweep_stale(trials: Path) -> list[Path]:
     return [folder for folder in _unfinished(trials) if sweep_if_stale(folder)]
 
 
+def sweep_overlapping(folders: Sequence[str]) -> list[Path]:
+    """Finish the lost trials of all studies of this account that changed files in these folders: else the next trial
+    takes the changed files for the user's own."""
+    return [folder for folder in map(Path, recorded()) if _wrote_in(folder, folders) and sweep_if_stale(folder)]
+
+
+def _wrote_in(folder: Path, folders: Sequence[str]) -> bool:
+    paths = TrialPaths(folder)
+    protection = _read(paths.protection)
+    its_own = protection.get("folders")
+    return (
+        protection.get("by") == "inside"
+        and isinstance(its_own, list)
+        and overlap(list(map(str, its_own)), folders)
+        and not paths.outcome.exists()
+    )
+
+
+def files_put_back(folder: Path) -> FilesPutBack | None:
+    """By a sweep of it. None where the trial had changed none of the user's files."""
+    paths = TrialPaths(folder)
+    failed = files_not_restored(paths)
+    if _read(paths.protection).get("by") != "inside" and not failed:
+        return None
+    listed = _read(paths.written)
+    changed = {str(path) for kind in ("changed", "removed") for path in listed.get(kind) or ()}
+    new = {str(path) for path in listed.get("new") or ()}
+    if not (changed or new or failed):
+        return None
+    return FilesPutBack(
+        trial=str(folder),
+        put_back=len(changed - failed.keys()),
+        moved=len({path for path in new if path.rstrip("/") not in failed}),
+        not_put_back=tuple(failed.items()),
+    )
+
+
 def sweep_if_stale(folder: Path) -> bool:
     paths = TrialPaths(folder)
     token = _read(paths.spec).get("token")
     proof = proof_of(token, folder)
     if proof is None:
         return False
+    with _alone(folder):
+        return _sweep_if_stale(paths, str(token), proof)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Another study may be about to sweep the same trial."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a file system without locks
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep_if_stale(paths: TrialPaths, token: str, proof: Mapping[str, Any]) -> bool:
     give_up_s = time.monotonic() + SUPERVISOR_PATIENCE_S
     while not paths.outcome.exists() and (lives := _lives(proof)) and time.monotonic() < give_up_s:
         time.sleep(0.05)
     if paths.outcome.exists() or lives:
         return False
     # The sweep gives what still runs of it the time to end, and that may write in this time.
-    sweep(str(token), folder, made_by_others=(_last_sign_of_life_ns(paths), time.time_ns()))
+    sweep(token, paths.root, made_by_others=(_last_sign_of_life_ns(paths), time.time_ns()))
     return True
 
 
@@ -177,7 +235,13 @@ def _seconds(paths: TrialPaths) -> float:
 
 def _last_sign_of_life_ns(paths: TrialPaths) -> int:
     """Of a trial whose end nobody saw: whoever changed a file long after it was not the trial."""
-    told = (*paths.step_records(), *paths.step_facts(), *paths.file_facts(), paths.root / KEPT, paths.root / KEPT / ".room")
+    told = (
+        *paths.step_records(),
+        *paths.step_facts(),
+        *paths.file_facts(),
+        paths.root / KEPT,
+        paths.root / KEPT / ".room",
+    )
     others = (paths.spec, paths.supervisor, paths.pythons, paths.telemetry, paths.stdout, paths.stderr)
     times = [0]
     for path in (*told, *others):

@@ -22,7 +22,7 @@ from vtune.execution import kept_files
 from vtune.execution import restore as module
 from vtune.execution.ownership import record
 from vtune.execution.restore import restore
-from vtune.execution.sweep import sweep, sweep_if_stale
+from vtune.execution.sweep import files_put_back, sweep, sweep_if_stale, sweep_overlapping
 
 
 @pytest.fixture
@@ -298,3 +298,31 @@ def test_a_sweep_puts_back_all_that_the_trial_changed_before_its_last_sign_of_li
     assert sweep_if_stale(place.trial)
     assert differences(before, place.now()) == []
     assert not (place.trial / "kept").exists()
+
+
+def test_a_lost_trial_of_another_study_is_swept_before_its_changes_are_taken_for_the_users_files(place):
+    before = place.now()
+    place.run(CHANGES)
+    lost(place, ago_s=0)
+    assert sweep_overlapping([str(place.root / "elsewhere-2")]) == []
+    assert differences(before, place.now()) != []
+    assert sweep_overlapping([str(place.work / "data")]) == [place.trial]
+    assert differences(before, place.now()) == []
+    assert sweep_overlapping([str(place.work)]) == []
+
+
+def test_a_sweep_tells_how_many_files_it_put_back_and_which_not(place):
+    place.run("import os\nfor name in ('last.pt', 'train.log', 'made.pt'): open(name, 'w').write('new')")
+    lost(place, ago_s=0)
+    (note,) = [n for n in (place.trial / "kept").glob("*/file") if n.read_text().find("train.log") > 0]
+    note.write_text("torn")
+    assert sweep_if_stale(place.trial)
+    found = files_put_back(place.trial)
+    assert (found.trial, found.put_back, found.moved) == (str(place.trial), 1, 1)
+    assert [path for path, _ in found.not_put_back] == [str(note)]
+
+
+def test_a_sweep_of_a_trial_that_changed_nothing_is_not_told(place):
+    lost(place, ago_s=0)
+    assert sweep_if_stale(place.trial)
+    assert files_put_back(place.trial) is None
