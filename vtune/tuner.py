@@ -128,9 +128,9 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
         _check_disk(record, learnt.outcome, folder)
         notes = (*record.notes, *_file_notes(folder, Path(learnt.spec.cwd)))
         return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}", notes=notes)
-    notes = _file_notes(study.paths.scout, tuning.experiment.workload.cwd)
+    scouted = _file_notes(study.paths.scout, tuning.experiment.workload.cwd)
     record = _run(tuning, proposal, history, train_loader=learnt.key, data=data)
-    return replace(record, notes=(*record.notes, *(f"{IN_THE_SCOUT_RUN}: {note}" for note in notes)))
+    return replace(record, notes=(*record.notes, *(f"{IN_THE_SCOUT_RUN}: {note}" for note in scouted)))
 
 
 def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:

@@ -185,7 +185,7 @@ def test_a_second_study_neither_joins_a_first_one_nor_takes_its_changes_for_the_
     if subprocess.run([*CONTAINER, "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("this machine allows no such namespaces")
     (project / "train.py").write_text(OVERWRITING)
-    first = command(project, "probe", "--study", "one", "--steps", "300000", seed=1, prefix=CONTAINER)
+    first = command(project, "probe", "--study", "one", "--steps", "50000", seed=1, prefix=CONTAINER)
     second = command(project, "probe", "--study", "two", "--steps", "20", "--json", seed=1, prefix=CONTAINER)
     with left_alone(project):
         old = (project / "last.pt").read_bytes()
