@@ -58,6 +58,9 @@ def sweep(
         ours = set(proof.get("shm_ours", ()))
         # The leader died with its supervisor; who only has to clean up after it gets the chance to.
         give_up_s = time.monotonic() + STRAGGLER_GRACE_S
+        if living():
+            # It has gone on to this day. The versions that are replaced stay in `written/`.
+            made_by_others = None
         while (stopped := living()) and time.monotonic() < give_up_s:
             ours |= _segments_of(stopped, known, leader, proof)
             time.sleep(0.05)
@@ -168,7 +171,6 @@ def _sweep_if_stale(paths: TrialPaths, token: str, proof: Mapping[str, Any]) -> 
         time.sleep(0.05)
     if paths.outcome.exists() or lives:
         return False
-    # The sweep gives what still runs of it the time to end, and that may write in this time.
     sweep(token, paths.root, made_by_others=(_last_sign_of_life_ns(paths), time.time_ns()))
     return True
 
