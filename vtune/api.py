@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
 from vtune.errors import MachineError, UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
+from vtune.execution.inside_hold import held
 from vtune.execution.launch_running import running_launch
-from vtune.execution.protection import check_protection
+from vtune.execution.protection import check_protection, folders_written
 from vtune.execution.scout import known_loader
-from vtune.execution.sweep import left_unproven, sweep_if_stale, sweep_stale
+from vtune.execution.sweep import files_put_back, left_unproven, sweep_if_stale, sweep_overlapping, sweep_stale
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal
@@ -355,17 +356,27 @@ def _opened(
     machine = this_machine(declared_cores=experiment.declared_cores)
     with open_study(results, experiment.study, machine, wait=wait) as study:
         _check_no_full_run(study.paths)
-        sweep_stale(study.paths.trials)
-        sweep_if_stale(study.paths.scout.root)
+        swept = sweep_stale(study.paths.trials)
+        swept += [study.paths.scout.root] if sweep_if_stale(study.paths.scout.root) else []
+        _tell_swept(swept, notify)
         unproven = left_unproven(study.paths.trials)
         if unproven:
             notify(UnprovenLeft(trials=tuple(folder.name for folder in unproven)))
         instead = check_protection(experiment, study.paths)
         if instead is not None:
             notify(instead)
-        write_experiment(experiment, study.paths.experiment)
-        engine = LocalEngine(INJECT)
-        yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
+        alone = held(instead.folders, study.paths, wait=wait) if instead is not None else nullcontext()
+        with alone:
+            _tell_swept(sweep_overlapping(folders_written(experiment)), notify)
+            write_experiment(experiment, study.paths.experiment)
+            engine = LocalEngine(INJECT)
+            yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
+
+
+def _tell_swept(folders: Iterable[Path], notify: Callable[[TuningEvent], None]) -> None:
+    for found in map(files_put_back, folders):
+        if found is not None:
+            notify(found)
 
 
 def _check_no_full_run(study: StudyPaths) -> None:

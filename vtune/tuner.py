@@ -35,6 +35,8 @@ from vtune.telemetry.memory import shared_memory
 
 # Of a trial whose scout run failed: its settings were never run with.
 BEFORE_TURNING = "in the run that was to tell which loader feeds its steps, with nothing turned yet"
+# Its folder makes room for the next one, and no record but this tells of it.
+IN_THE_SCOUT_RUN = "in the run before, which told which loader feeds its steps"
 
 
 class Strategy(Protocol):
@@ -124,8 +126,11 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
         folder = keep_as_trial(study.paths, number)
         record = read_trial(tuning.experiment, tuning.machine, learnt.spec, learnt.outcome, folder)
         _check_disk(record, learnt.outcome, folder)
-        return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}")
-    return _run(tuning, proposal, history, train_loader=learnt.key, data=data)
+        notes = (*record.notes, *_file_notes(folder, Path(learnt.spec.cwd), study.paths.root))
+        return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}", notes=notes)
+    scouted = [*trouble_notes(study.paths.scout), *list_elsewhere(study.paths.scout, study.paths.root)]
+    record = _run(tuning, proposal, history, train_loader=learnt.key, data=data)
+    return replace(record, notes=(*record.notes, *(f"{IN_THE_SCOUT_RUN}: {note}" for note in scouted)))
 
 
 def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
@@ -171,11 +176,15 @@ def _run(
     record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
     _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
-    elsewhere = list_elsewhere(folder, tuning.study.paths.root)
-    notes = (*trouble_notes(folder), *notes, *written_notes(folder, cwd), *elsewhere)
+    notes = (*_file_notes(folder, cwd, tuning.study.paths.root), *notes)
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})
+
+
+def _file_notes(folder: TrialPaths, cwd: Path, study: Path) -> list[str]:
+    """To be read right after its end. What was not put back comes first."""
+    return [*trouble_notes(folder), *written_notes(folder, cwd), *list_elsewhere(folder, study)]
 
 
 def _check_disk(record: TrialRecord, outcome: TrialOutcome, folder: TrialPaths) -> None:

@@ -11,7 +11,16 @@ from rich.live import Live
 from rich.text import Text
 
 from vtune.domain.numbers import bytes_, rate, seconds
-from vtune.domain.progress import KeptFromInside, TrialFinished, TrialProgress, TrialStarted, TuningEvent, UnprovenLeft
+from vtune.domain.progress import (
+    FilesPutBack,
+    KeptFromInside,
+    Notice,
+    TrialFinished,
+    TrialProgress,
+    TrialStarted,
+    TuningEvent,
+    UnprovenLeft,
+)
 from vtune.reporting.inert import harmless
 
 ENDING = "ending the trial, what was measured is kept; Ctrl-C once more leaves at once"
@@ -25,7 +34,7 @@ def whole_fields(line: str, width: int) -> Text:
     return Text(line, no_wrap=True, overflow="ellipsis")
 
 
-def notice_text(event: UnprovenLeft | KeptFromInside) -> str:
+def notice_text(event: Notice) -> str:
     """One line before the first trial."""
     if isinstance(event, KeptFromInside):
         return (
@@ -33,11 +42,26 @@ def notice_text(event: UnprovenLeft | KeptFromInside) -> str:
             " training instead: its Python code and torch.save. Other programs, and libraries that write in C or C++,"
             " write for real."
         )
+    if isinstance(event, FilesPutBack):
+        return _put_back_text(event)
     one = len(event.trials) == 1
     return (
         f"{'trial' if one else 'trials'} {', '.join(event.trials)} {'was' if one else 'were'} cut off, and nothing"
         f" proves that this account started {'it' if one else 'them'}: whatever may be left of that is left alone"
     )
+
+
+def _put_back_text(event: FilesPutBack) -> str:
+    text = (
+        f"the trial in {event.trial} was cut off: {event.put_back} of your files put back as they were, {event.moved}"
+        " new ones moved into its folder"
+    )
+    if not event.not_put_back:
+        return text
+    path, reason = event.not_put_back[0]
+    more = len(event.not_put_back) - 1
+    others = f"; {more} more in {event.trial}/not-restored.json" if more else ""
+    return f"{text}; NOT PUT BACK: {path} ({reason}){others}"
 
 
 class Rows:
@@ -63,7 +87,7 @@ class Rows:
             # As text: markup is slow the first time, and a second Ctrl-C in the middle of it would pass for the first.
             self._console.print(Text(ENDING), soft_wrap=True)
 
-    def _tell(self, event: UnprovenLeft | KeptFromInside) -> None:
+    def _tell(self, event: Notice) -> None:
         self._console.print(Text(notice_text(event)), soft_wrap=True)
 
     def _begin(self) -> None:
@@ -97,7 +121,7 @@ class Progress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
                 self._tell(event)
             case TrialStarted():
                 self._start(event)

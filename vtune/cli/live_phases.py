@@ -13,6 +13,7 @@ from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, rate
 from vtune.domain.phases import AskedPhases, OptionOutcome, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.progress import (
+    FilesPutBack,
     KeptFromInside,
     TrialFinished,
     TrialProgress,
@@ -55,7 +56,7 @@ class PhaseProgress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
                 self._tell(event)
             case WalkMoved():
                 self._move(event)

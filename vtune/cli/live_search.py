@@ -14,6 +14,7 @@ from vtune.cli.search_plan import limits_text, space_lines
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import rate, trials_text
 from vtune.domain.progress import (
+    FilesPutBack,
     HuntMoved,
     KeptFromInside,
     TrialFinished,
@@ -55,7 +56,7 @@ class SearchProgress(LiveRows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
                 self.say(notice_text(event))
             case HuntMoved():
                 self._move(event)

@@ -71,4 +71,19 @@ class KeptFromInside:
     because: str
 
 
-TuningEvent = UnprovenLeft | KeptFromInside | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesPutBack:
+    """A trial whose vtune was killed had left the user's files changed, and its sweep has put them back."""
+
+    # Its folder.
+    trial: str
+    put_back: int
+    # New ones, moved into the trial's folder.
+    moved: int
+    # Path and reason.
+    not_put_back: tuple[tuple[str, str], ...] = ()
+
+
+# Told in a line of its own before the first trial.
+Notice = UnprovenLeft | KeptFromInside | FilesPutBack
+TuningEvent = Notice | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved

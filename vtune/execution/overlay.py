@@ -117,11 +117,13 @@ def _mount(
 
 def disk_used(folder: str) -> int:
     """The space that everything in the trial's folder takes."""
-    total = 0
+    return sum(status.st_blocks * 512 for status in files_below(folder))
+
+
+def files_below(folder: str) -> Iterator[os.stat_result]:
     for entry in _entries_below(folder):
         with contextlib.suppress(OSError):
-            total += entry.stat(follow_symlinks=False).st_blocks * 512
-    return total
+            yield entry.stat(follow_symlinks=False)
 
 
 # --- after its end ---

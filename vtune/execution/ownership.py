@@ -62,6 +62,27 @@ def forget(token: object) -> None:
             os.unlink(_name(str(token)), dir_fd=private)
 
 
+def recorded() -> list[str]:
+    """The folders of all trials of this account that are not forgotten."""
+    found: dict[str, None] = {}
+    for place in _places():
+        with contextlib.suppress(OSError), _private(place) as private:
+            for name in sorted(os.listdir(private)):
+                if _is_token(name.removesuffix(".json")):
+                    found.update((str(facts.get("folder")), None) for _, facts in _read_all(name))
+    return list(found)
+
+
+def private_place() -> str | None:
+    """The best folder that nobody else can write to."""
+    for place in _places():
+        with contextlib.suppress(OSError):
+            os.makedirs(place, 0o700, exist_ok=True)
+            with _private(place):
+                return place
+    return None
+
+
 def _places() -> list[str]:
     """The first one outlives a reboot; the others serve accounts that cannot write to their home."""
     # A relative path there is to be ignored, says the XDG specification.

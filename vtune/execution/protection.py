@@ -19,6 +19,7 @@ from vtune.config.written_folders import written_folders
 from vtune.domain.experiment import Experiment
 from vtune.domain.progress import KeptFromInside
 from vtune.errors import MachineError
+from vtune.execution.inside_hold import hold_of
 from vtune.journal.file_names import PROTECTION
 from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths, TrialPaths
@@ -53,6 +54,8 @@ class Protection:
     # In a user namespace, where vtune is not root.
     as_user: bool = False
     disk_bytes: int | None = None
+    # From inside: the file that keeps other studies out of the folders, which the supervisor holds, too.
+    hold: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ def check_protection(experiment: Experiment, study: StudyPaths) -> KeptFromInsid
     """Before the first trial starts. Raises where the user's files can be kept in neither way."""
     if experiment.writes.real:
         return None
-    folders = _folders(experiment)
+    folders = folders_written(experiment)
     cwd = os.path.realpath(experiment.workload.cwd)
     if not _is_below(cwd, folders) and os.access(cwd, os.W_OK):
         raise MachineError(
@@ -96,7 +99,7 @@ def check_protection(experiment: Experiment, study: StudyPaths) -> KeptFromInsid
     )
 
 
-def _folders(experiment: Experiment) -> tuple[str, ...]:
+def folders_written(experiment: Experiment) -> tuple[str, ...]:
     return tuple(map(str, written_folders(experiment.workload, experiment.writes.protect)))
 
 
@@ -105,12 +108,12 @@ def protection_of(experiment: Experiment, study: StudyPaths, folder: TrialPaths)
     disk_bytes = trial_disk_bytes(experiment, study.root)
     if writes.real:
         return Protection(by="none", folders=(), disk_bytes=disk_bytes)
-    folders = _folders(experiment)
+    folders = folders_written(experiment)
     covered = overlays_here(folders, str(existing(study.root))) if folders else Covered(as_user=True, refused={})
     layers, bound = _nested(folders)
     open_ = _open_places(study, folder, folders)
     if covered.refused:
-        return Protection(by="inside", folders=folders, open=open_, disk_bytes=disk_bytes)
+        return Protection(by="inside", folders=folders, open=open_, disk_bytes=disk_bytes, hold=hold_of(study))
     bound = tuple(path for path in bound if not _is_below(path, open_))
     return Protection(
         by="overlay", folders=layers, bound=bound, open=open_, as_user=covered.as_user, disk_bytes=disk_bytes

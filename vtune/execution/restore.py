@@ -16,15 +16,22 @@ from vtune.execution.kept_files import Entry, is_folder, list_changes, open_up, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 KEPT, WRITTEN, NOT_RESTORED = "kept", "written", "not-restored.json"
+CHANGED_SINCE = "changed after the trial ended"
 _PIECE = 2**20
+# Clocks of file systems are coarse, and a trial's last write may come after the last word of it.
+_SLACK_NS = 2 * 10**9
 
 
-def restore(folder: str) -> None:
-    """The caller has ended every process of the trial, and knows that the trial is its own."""
+def restore(folder: str, made_by_others: tuple[int, int] | None = None) -> None:
+    """The caller has ended every process of the trial, and knows that the trial is its own.
+
+    `made_by_others`: between these times (ns) the trial did not live, or nobody knows. A file that was changed then is
+    left as it is.
+    """
     kept = os.path.join(folder, KEPT)
     if os.path.islink(kept) or not os.path.isdir(kept):
         return
@@ -33,15 +40,21 @@ def restore(folder: str) -> None:
     for entry in sorted(entries, key=lambda entry: entry.parts):
         open_up(entry.path)
     list_changes(folder, entries)
+    if made_by_others is not None:
+        # Before anything is put back, which changes the times of files.
+        failed.update(_changed_since(entries, made_by_others, kept))
 
     # An outer folder comes first, since the others need it; its times come last, since each file put back changes them.
     for entry in sorted(entries, key=lambda entry: (entry.kind != "inode", entry.parts)):
-        _attempt(entry, _put_back, folder, failed)
+        if entry.path not in failed:
+            _attempt(entry, _put_back, folder, failed)
     for entry in sorted(entries, key=lambda entry: entry.parts, reverse=True):
         if entry.path not in failed and (entry.kind == "folder" or entry.is_metadata):
             _attempt(entry, _finish, folder, failed)
-    for entry in entries if not failed else ():
-        if entry.kind == "inode":
+    # Its other names are made of its own extra one.
+    needed = {entry.note.get("inode") for entry in entries if entry.kind == "name" and entry.path in failed}
+    for entry in entries:
+        if entry.kind == "inode" and entry.path not in failed and os.path.basename(entry.folder) not in needed:
             _attempt(entry, _finish, folder, failed)
     _tell_failures(folder, failed)
     if not failed:
@@ -56,6 +69,46 @@ def _attempt(entry: Entry, do: Callable[[Entry, str], None], folder: str, failed
         failed[entry.path] = f"{error.strerror or error}"
     except (KeyError, TypeError, ValueError) as error:
         failed[entry.path] = f"its note lacks something: {error!r}"
+
+
+def _changed_since(entries: Sequence[Entry], between: tuple[int, int], kept: str) -> dict[str, str]:
+    first, last = between[0] + _SLACK_NS, between[1]
+    found = {}
+    for entry in entries:
+        if entry.kind == "folder":
+            continue  # nothing in it is lost with its rights and times
+        path = entry.inode if entry.kind == "inode" else entry.path
+        with contextlib.suppress(OSError):
+            if not _is_whole(entry, path) and any(first < changed < last for changed in _changes_of(path)):
+                old = "nothing stood there before" if entry.kind == "nothing" else f"its old state is in {kept}"
+                found[entry.path] = f"{CHANGED_SINCE}; {old}"
+    return found
+
+
+def _is_whole(entry: Entry, path: str) -> bool:
+    """Put back already, by one who was killed before it could forget the note."""
+    there = os.lstat(path)
+    return entry.kind in ("file", "inode") and (there.st_size, there.st_mtime_ns, stat.S_IMODE(there.st_mode)) == (
+        entry.note["size"],
+        entry.note["mtime_ns"],
+        entry.note["mode"],
+    )
+
+
+def _changes_of(path: str) -> Iterator[int]:
+    """The last change of it and of all in it, in ns. Of a folder its content's alone: its rights are opened up here."""
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        there = status_of(path)
+        if there is None:
+            continue
+        if not stat.S_ISDIR(there.st_mode):
+            yield max(there.st_mtime_ns, there.st_ctime_ns)
+            continue
+        yield there.st_mtime_ns
+        if open_up(path):
+            waiting += (os.path.join(path, name) for name in os.listdir(path))
 
 
 def _tell_failures(folder: str, failed: Mapping[str, str]) -> None:
@@ -91,9 +144,8 @@ def _put_back(entry: Entry, folder: str) -> None:
     elif entry.kind == "link":
         _put_link_back(entry, there, folder)
         entry.forget()
-    elif there is None:
-        raise OSError(errno.ENOTSUP, "a socket, pipe or device cannot be made again", entry.path)
     else:
+        _put_special_back(entry, there, folder)
         entry.forget()
 
 
@@ -168,6 +220,18 @@ def _put_link_back(entry: Entry, there: os.stat_result | None, folder: str) -> N
     error = _give_metadata(whole, entry.note)
     os.replace(whole, path)
     _raise(error)
+
+
+def _put_special_back(entry: Entry, there: os.stat_result | None, folder: str) -> None:
+    kind = entry.note["type"]
+    if there is not None and stat.S_IFMT(there.st_mode) == kind:
+        return
+    if kind != stat.S_IFIFO:
+        raise OSError(errno.ENOTSUP, "a socket or device cannot be made again", entry.path)
+    if there is not None:
+        _move_away(entry.path, folder)
+    os.mkfifo(entry.path, entry.note["mode"])
+    _raise(_give_metadata(entry.path, entry.note))
 
 
 def _finish(entry: Entry, folder: str) -> None:

@@ -268,7 +268,7 @@ class Supervisor:
 
     def _start(self) -> str | None:
         """Why it could not be started."""
-        taken = self._locks.take()
+        taken = self._locks.take() or self._locks.join(overlay.read_protection(self._folder).get("hold"))
         if taken is not None:
             return taken
         self._leader, error = leader.start(self._spec, self._folder, self._env, self._guard, self._prctl)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vtune.domain.progress import FilesPutBack
 from vtune.domain.trial import TrialOutcome
 from vtune.execution import overlay, shm
+from vtune.execution.inside_hold import overlap
 from vtune.execution.memory_group import remove_group
-from vtune.execution.ownership import forget, proof_of
+from vtune.execution.ownership import forget, proof_of, recorded
 from vtune.execution.process_tree import Process, boot_id, kill_all, process_of, trial_processes
-from vtune.execution.restore import restore
+from vtune.execution.restore import KEPT, restore
 from vtune.execution.state_files import remove_unfinished
 from vtune.execution.supervisor import STRAGGLER_GRACE_S
 from vtune.execution.tmpdir import remove_tmpdir
 from vtune.files import refused
 from vtune.foreign.read import read_json
+from vtune.journal.file_facts import files_not_restored
 from vtune.journal.files import dump_json
 from vtune.journal.paths import TrialPaths
 
@@ -26,12 +31,14 @@ from vtune.journal.paths import TrialPaths
 SUPERVISOR_PATIENCE_S = 5.0
 
 
-def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> TrialOutcome:
+def sweep(
+    token: str, folder: Path, *, last_seen: Sequence[Process] = (), made_by_others: tuple[int, int] | None = None
+) -> TrialOutcome:
     """End whatever carries the token, remove its segments and its temporary folder, write the outcome.
 
     The token is of a trial that this very process started, or that is proven (see `ownership`); all other facts come
     from the proof. `last_seen`: the trial's processes at the last look, for those that dropped the token from their
-    environment.
+    environment. `made_by_others`: as `restore` takes it.
     """
     paths = TrialPaths(folder)
     proof = proof_of(token, folder) or {}
@@ -51,6 +58,9 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
         ours = set(proof.get("shm_ours", ()))
         # The leader died with its supervisor; who only has to clean up after it gets the chance to.
         give_up_s = time.monotonic() + STRAGGLER_GRACE_S
+        if living():
+            # It has gone on to this day. The versions that are replaced stay in `written/`.
+            made_by_others = None
         while (stopped := living()) and time.monotonic() < give_up_s:
             ours |= _segments_of(stopped, known, leader, proof)
             time.sleep(0.05)
@@ -64,7 +74,7 @@ def sweep(token: str, folder: Path, *, last_seen: Sequence[Process] = ()) -> Tri
     if proof.get("supervisor_pid"):
         remove_unfinished(str(folder), proof["supervisor_pid"])
         overlay.finish(str(folder))
-        restore(str(folder))
+        restore(str(folder), made_by_others)
     outcome = TrialOutcome(
         ended_by="lost",
         exit_code=None,
@@ -97,18 +107,71 @@ def _sweep_stale(trials: Path) -> list[Path]:
     return [folder for folder in _unfinished(trials) if sweep_if_stale(folder)]
 
 
+def sweep_overlapping(folders: Sequence[str]) -> list[Path]:
+    """Finish the lost trials of all studies of this account that changed files in these folders: else the next trial
+    takes the changed files for the user's own."""
+    return [folder for folder in map(Path, recorded()) if _wrote_in(folder, folders) and sweep_if_stale(folder)]
+
+
+def _wrote_in(folder: Path, folders: Sequence[str]) -> bool:
+    paths = TrialPaths(folder)
+    protection = _read(paths.protection)
+    its_own = protection.get("folders")
+    return (
+        protection.get("by") == "inside"
+        and isinstance(its_own, list)
+        and overlap(list(map(str, its_own)), folders)
+        and not paths.outcome.exists()
+    )
+
+
+def files_put_back(folder: Path) -> FilesPutBack | None:
+    """By a sweep of it. None where the trial had changed none of the user's files."""
+    paths = TrialPaths(folder)
+    failed = files_not_restored(paths)
+    if _read(paths.protection).get("by") != "inside" and not failed:
+        return None
+    listed = _read(paths.written)
+    changed = {str(path) for kind in ("changed", "removed") for path in listed.get(kind) or ()}
+    new = {str(path) for path in listed.get("new") or ()}
+    if not (changed or new or failed):
+        return None
+    return FilesPutBack(
+        trial=str(folder),
+        put_back=len(changed - failed.keys()),
+        moved=len({path for path in new if path.rstrip("/") not in failed}),
+        not_put_back=tuple(failed.items()),
+    )
+
+
 def sweep_if_stale(folder: Path) -> bool:
     paths = TrialPaths(folder)
     token = _read(paths.spec).get("token")
     proof = proof_of(token, folder)
     if proof is None:
         return False
+    with _alone(folder):
+        return _sweep_if_stale(paths, str(token), proof)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Another study may be about to sweep the same trial."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a file system without locks
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep_if_stale(paths: TrialPaths, token: str, proof: Mapping[str, Any]) -> bool:
     give_up_s = time.monotonic() + SUPERVISOR_PATIENCE_S
     while not paths.outcome.exists() and (lives := _lives(proof)) and time.monotonic() < give_up_s:
         time.sleep(0.05)
     if paths.outcome.exists() or lives:
         return False
-    sweep(str(token), folder)
+    sweep(token, paths.root, made_by_others=(_last_sign_of_life_ns(paths), time.time_ns()))
     return True
 
 
@@ -170,6 +233,23 @@ def _seconds(paths: TrialPaths) -> float:
         return max(0.0, max(times) - paths.spec.stat().st_mtime)
     except (OSError, ValueError):
         return 0.0
+
+
+def _last_sign_of_life_ns(paths: TrialPaths) -> int:
+    """Of a trial whose end nobody saw: whoever changed a file long after it was not the trial."""
+    told = (
+        *paths.step_records(),
+        *paths.step_facts(),
+        *paths.file_facts(),
+        paths.root / KEPT,
+        paths.root / KEPT / ".room",
+    )
+    others = (paths.spec, paths.supervisor, paths.pythons, paths.telemetry, paths.stdout, paths.stderr)
+    times = [0]
+    for path in (*told, *others):
+        with contextlib.suppress(OSError):
+            times.append(path.stat().st_mtime_ns)
+    return max(times)
 
 
 def _read(path: Path) -> dict[str, Any]:

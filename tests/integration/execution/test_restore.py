@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from vtune.execution import kept_files
 from vtune.execution import restore as module
 from vtune.execution.ownership import record
 from vtune.execution.restore import restore
-from vtune.execution.sweep import sweep
+from vtune.execution.sweep import files_put_back, sweep, sweep_if_stale, sweep_overlapping
 
 
 @pytest.fixture
@@ -231,3 +232,97 @@ def test_a_sweep_of_a_trial_that_lost_its_protection_ends_and_tells(place, text)
     assert sweep(token, place.trial).ended_by == "lost"
     assert (place.trial / "kept").exists()
     assert list(json.loads((place.trial / "not-restored.json").read_text())) == [str(protection)]
+
+
+def test_a_removed_pipe_is_made_again_and_one_in_whose_place_a_file_stands_too(place):
+    for name, mode in (("orders", 0o622), ("answers", 0o640)):
+        os.mkfifo(place.work / name)
+        (place.work / name).chmod(mode)
+    before = place.now()
+    place.run("import os; os.remove('orders'); os.remove('answers'); open('answers', 'w').write('mine')")
+    assert len(differences(before, place.now())) > 1
+    restore(str(place.trial))
+    assert differences(before, place.now()) == []
+    assert [(place.work / name).is_fifo() for name in ("orders", "answers")] == [True, True]
+    assert not (place.trial / "kept").exists()
+
+
+def test_the_extra_name_of_a_file_goes_although_another_file_cannot_be_put_back(place):
+    place.run("open('data/0.npy', 'a').write('x'); open('train.log', 'w').write('new')")
+    (note,) = [n for n in (place.trial / "kept").glob("*/file") if n.read_text().find("train.log") > 0]
+    note.write_text("torn")
+    assert (place.work / "data" / "0.npy").stat().st_nlink == 3
+    restore(str(place.trial))
+    assert (place.work / "data" / "0.npy").stat().st_nlink == 2
+    assert note.exists() and not list((place.trial / "kept").glob("*.inode"))
+
+
+def lost(place: SimpleNamespace, ago_s: float) -> None:
+    """As if vtune and supervisor had been killed so long ago: each file of the trial, and each that it changed."""
+    then = time.time() - ago_s
+    (place.trial / "spec.json").write_text(json.dumps({"token": "a" * 32}))
+    assert record("a" * 32, {"folder": str(place.trial), "supervisor_pid": 2**22 - 1, "boot_id": "another"})
+    for path in (place.trial, *place.trial.rglob("*")):
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+def test_a_sweep_leaves_alone_whatever_the_user_made_since(place):
+    place.run(
+        "import os\nfor name in ('last.pt', 'train.log', 'made.pt', 'data/0.npy'): open(name, 'w').write('new')\n"
+        "os.mkdir('run-1'); open('run-1/a.pt', 'w').write('made'); os.chmod('metrics.csv', 0o600)"
+    )
+    lost(place, ago_s=0)
+    time.sleep(2.2)
+    thesis = {place.work / name: f"thesis {name}" for name in ("last.pt", "made.pt", "data/0.npy", "run-1/b.txt")}
+    for path, text in thesis.items():
+        path.write_text(text)
+    (place.work / "metrics.csv").chmod(0o644)
+    assert sweep_if_stale(place.trial)
+    assert {path: path.read_text() for path in thesis} == thesis
+    assert (place.work / "train.log").read_bytes() != b"new"
+    assert (place.work / "metrics.csv").stat().st_mode & 0o777 == 0o644
+    told = json.loads((place.trial / "not-restored.json").read_text())
+    left = {"last.pt", "made.pt", "data/0.npy", "data/same.npy", "run-1", "metrics.csv"}
+    assert {os.path.relpath(path, place.work) for path in told} <= left
+    assert left - {os.path.relpath(path, place.work) for path in told} <= {"data/same.npy"}
+    assert {reason for path, reason in told.items() if path == str(place.work / "last.pt")} == {
+        f"changed after the trial ended; its old state is in {place.trial}/kept"
+    }
+    assert b"old" in [data.read_bytes()[:3] for data in (place.trial / "kept").glob("*/data")]
+
+
+def test_a_sweep_puts_back_all_that_the_trial_changed_before_its_last_sign_of_life(place):
+    before = place.now()
+    place.run(CHANGES)
+    lost(place, ago_s=0)
+    assert sweep_if_stale(place.trial)
+    assert differences(before, place.now()) == []
+    assert not (place.trial / "kept").exists()
+
+
+def test_a_lost_trial_of_another_study_is_swept_before_its_changes_are_taken_for_the_users_files(place):
+    before = place.now()
+    place.run(CHANGES)
+    lost(place, ago_s=0)
+    assert sweep_overlapping([str(place.root / "elsewhere-2")]) == []
+    assert differences(before, place.now()) != []
+    assert sweep_overlapping([str(place.work / "data")]) == [place.trial]
+    assert differences(before, place.now()) == []
+    assert sweep_overlapping([str(place.work)]) == []
+
+
+def test_a_sweep_tells_how_many_files_it_put_back_and_which_not(place):
+    place.run("import os\nfor name in ('last.pt', 'train.log', 'made.pt'): open(name, 'w').write('new')")
+    lost(place, ago_s=0)
+    (note,) = [n for n in (place.trial / "kept").glob("*/file") if n.read_text().find("train.log") > 0]
+    note.write_text("torn")
+    assert sweep_if_stale(place.trial)
+    found = files_put_back(place.trial)
+    assert (found.trial, found.put_back, found.moved) == (str(place.trial), 1, 1)
+    assert [path for path, _ in found.not_put_back] == [str(note)]
+
+
+def test_a_sweep_of_a_trial_that_changed_nothing_is_not_told(place):
+    lost(place, ago_s=0)
+    assert sweep_if_stale(place.trial)
+    assert files_put_back(place.trial) is None

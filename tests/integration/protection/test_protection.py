@@ -167,6 +167,53 @@ def test_killed_at_any_moment_all_files_are_as_they_were(project: Path, prefix: 
     assert not (trials(project)[0] / ".overlay").exists() and not (trials(project)[0] / "kept").exists()
 
 
+OVERWRITING = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.save(model.state_dict(), "last.pt")
+for epoch in range(10**6):
+    for (x,) in DataLoader(TensorDataset(torch.randn(64, 8)), batch_size=4):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_second_study_neither_joins_a_first_one_nor_takes_its_changes_for_the_users_files(project: Path) -> None:
+    if subprocess.run([*CONTAINER, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no such namespaces")
+    (project / "train.py").write_text(OVERWRITING)
+    first = command(project, "probe", "--study", "one", "--steps", "50000", seed=1, prefix=CONTAINER)
+    second = command(project, "probe", "--study", "two", "--steps", "20", "--json", seed=1, prefix=CONTAINER)
+    with left_alone(project):
+        old = (project / "last.pt").read_bytes()
+        running = subprocess.Popen(
+            first, cwd=project, env=quiet_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            until_s = time.monotonic() + 60
+            while not list((project.parent / "results").glob("one/trials/0001/steps-*.bin")):
+                assert time.monotonic() < until_s
+                time.sleep(0.02)
+            assert (project / "last.pt").read_bytes() != old
+            refused = subprocess.run(
+                second, cwd=project, env=quiet_env(), capture_output=True, text=True, timeout=60, check=False
+            )
+            assert refused.returncode == 2 and "study one " in refused.stdout
+            state = json.loads((trials(project)[0] / "supervisor.json").read_text())
+            os.kill(running.pid, signal.SIGSTOP)  # it must not sweep
+            os.kill(state["supervisor_pid"], signal.SIGKILL)
+        finally:
+            running.kill()
+            running.wait()
+        assert (project / "last.pt").read_bytes() != old
+        done = subprocess.run(second, cwd=project, env=quiet_env(), capture_output=True, timeout=110, check=False)
+        assert done.returncode == 0
+    assert [path.parent.parent.name for path in trials(project)] == ["one", "two"]
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="only root may mount")
 def test_a_mount_inside_the_working_folder_is_covered_too(project: Path) -> None:
     nested = project / "scratch"

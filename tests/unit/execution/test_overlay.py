@@ -150,3 +150,22 @@ def test_a_full_run_has_no_space_to_fill(tmp_path: Path) -> None:
     guard = DiskGuard(str(tmp_path))
     (tmp_path / "checkpoint").write_bytes(b"x" * 2**21)
     assert not guard.is_over(10.0**9)
+
+
+def test_new_files_in_the_users_folder_fill_the_space_and_files_that_stood_there_before_do_not(tmp_path: Path) -> None:
+    trial, work = tmp_path / "trial", tmp_path / "work"
+    (trial / "kept").mkdir(parents=True)
+    (work / "run").mkdir(parents=True)
+    (work / "run" / "old.pt").write_bytes(b"x" * 2**22)
+    time.sleep(0.02)
+    (trial / "protection.json").write_text(json.dumps({"by": "inside", "folders": [str(work)], "disk_bytes": 2**20}))
+    guard = DiskGuard(str(trial))
+    # A folder with another name now, as after a rename.
+    (trial / "kept" / "0").symlink_to(f"nothing:{work}/run")
+    assert not guard.is_over(0.0)
+    (work / "run" / "new.pt").write_bytes(b"x" * 2**19)
+    (work / "last.pt").write_bytes(b"x" * (2**19 + 2**14))
+    assert not guard.is_over(10.0**9)
+    (trial / "kept" / "1").symlink_to(f"nothing:{work}/last.pt")
+    assert guard.is_over(10.0**10)
+    assert guard.over is not None and 2**20 < guard.over["used_bytes"] < 2**21

@@ -152,6 +152,8 @@ class Keeper:
             note = _note(path, status, path)
             if kind == LINK:
                 note["target"] = os.readlink(path)
+            elif kind == SPECIAL:
+                note["type"] = stat.S_IFMT(status.st_mode)
             self._complete(entry, kind, note)
 
     def _note_nothing(self, path: str, entry: str) -> None:
