@@ -10,7 +10,8 @@ import os
 import stat
 import time
 
-from vtune.execution.overlay import PROTECTION, disk_used, files_below, read_protection
+from vtune.execution.overlay import disk_used, files_below, read_protection
+from vtune.journal.file_names import PROTECTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
