@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from vtune.config.problems import ConfigErrors, Problem
 from vtune.config.program import resolve_program
 from vtune.domain.experiment import Experiment
 from vtune.errors import UsageError
+from vtune.execution.sweep import files_put_back, sweep_overlapping
 from vtune.journal.find_study import last_study
 from vtune.journal.paths import StudyPaths
 
@@ -37,7 +38,7 @@ def asked_experiment(
     starts: bool = True,
 ) -> Asked:
     """`verb` is the command for the hints; `starts` is False where no program of the config's choice may run."""
-    notes = []
+    notes = [*_put_back_here()] if starts else []
     if config is not None and command:
         raise UsageError(
             f"both --config {config} and a command were given",
@@ -63,6 +64,19 @@ def asked_experiment(
         # Refused before a folder is made for the study.
         experiment_text(experiment)
     return Asked(experiment=experiment, notes=tuple(notes))
+
+
+def _put_back_here() -> Iterator[str]:
+    """First of all: a killed trial may have left the script or the config changed, or removed."""
+    try:
+        folders = [os.path.realpath(os.getcwd())]
+    except OSError:
+        return
+    for found in map(files_put_back, sweep_overlapping(folders)):
+        if found is not None:
+            from vtune.cli.live import notice_text  # here: it loads rich, which is seldom needed
+
+            yield notice_text(found)
 
 
 def has_last_study(results: Path) -> bool:

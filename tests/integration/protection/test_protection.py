@@ -270,3 +270,28 @@ def test_writes_are_real_where_the_user_allows_them(project: Path) -> None:
         cwd=project,
     )
     assert (project / "last.pt").read_bytes()[:2] == b"PK"
+
+
+def test_a_script_that_removed_itself_is_back_for_the_next_command(project: Path) -> None:
+    if subprocess.run([*CONTAINER, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no such namespaces")
+    removing = TRAINING.replace("hostile.step()", "os.path.exists('train.py') and os.remove('train.py')")
+    (project / "train.py").write_text(f"import os\n{removing}")
+    before = (project / "train.py").read_bytes()
+    running = subprocess.Popen(
+        command(project, "probe", "--steps", "30000", seed=1, prefix=CONTAINER),
+        cwd=project, env=quiet_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until_s = time.monotonic() + 60
+    while (project / "train.py").exists() and time.monotonic() < until_s:
+        time.sleep(0.05)
+    os.kill(json.loads((trials(project)[0] / "supervisor.json").read_text())["supervisor_pid"], signal.SIGKILL)
+    running.kill()
+    running.wait()
+    assert not (project / "train.py").exists()
+    again = subprocess.run(
+        command(project, "probe", "--steps", "20", seed=1, prefix=CONTAINER),
+        cwd=project, env=quiet_env(), capture_output=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    assert (project / "train.py").read_bytes() == before
