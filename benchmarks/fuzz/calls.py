@@ -146,8 +146,8 @@ def plans(random: Random, folder: Path) -> Words:
 
 def study_files(random: Random, folder: Path) -> Words:
     study = folder / "results" / STUDY
-    for _ in range(random.randint(1, 2)):
-        path = study / random.choice(STUDY_FILES)
+    for name in random.sample(STUDY_FILES, random.randint(1, 2)):
+        path = study / name
         path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.is_file() else '{"schema": 1}\n'
         match random.randrange(6):
