@@ -8,7 +8,6 @@ trial's files are as they were, whoever is killed. The kernel gives it back.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -83,6 +82,8 @@ def overlap(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _taken(path: str, folders: Sequence[str], study: StudyPaths) -> int | Holder:
+    import fcntl  # here: reports are read on systems without it
+
     gate = os.open(os.path.join(os.path.dirname(path), _GATE), _FLAGS, 0o600)
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)
@@ -105,6 +106,8 @@ def _taken(path: str, folders: Sequence[str], study: StudyPaths) -> int | Holder
 
 def _other(path: str, folders: Sequence[str]) -> Holder | None:
     """Also a supervisor of the same study that is still putting files back. The gate is held."""
+    import fcntl  # here: reports are read on systems without it
+
     for one in sorted(Path(path).parent.glob(f"*{_SUFFIX}")):
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(one, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ from vtune.telemetry.proc_text import PROC
 
 # A trial may fill so much of the free space. It is worked out anew for each trial, so twenty of them leave room.
 DISK_SHARE = 0.1
+# A trial's own records need more than a tenth of a small disk. A full disk is told anyway.
+DISK_LEAST_BYTES = 2**30
 # The kernel mounts in milliseconds; a dead network mount may hold it for ever.
 _CHECK_S = 20.0
 # Entries whose owner is looked at. Among more than that a file of another owner may hide.
@@ -130,12 +133,23 @@ def overlays_here(folders: tuple[str, ...], results: str) -> Covered:
             refused = others
             continue
         layers, bound = _nested(folders)
-        with tempfile.TemporaryDirectory(dir=results, prefix=".vtune-check-") as place:
+        with _place_for_check(results) as place:
             asked = Protection(by="overlay", folders=layers, bound=bound, open=(place,), as_user=as_user)
             refused = _tried(asked, place)
         if not refused:
             return Covered(as_user=as_user, refused={})
     return Covered(as_user=True, refused=refused)
+
+
+@contextmanager
+def _place_for_check(results: str) -> Iterator[str]:
+    try:
+        place = tempfile.TemporaryDirectory(dir=results, prefix=".vtune-check-")
+    except OSError as error:
+        # The folder that refuses it, and not a name that nobody knows.
+        raise OSError(error.errno, error.strerror, results) from error
+    with place as path:
+        yield path
 
 
 def _tried(protection: Protection, place: str) -> dict[str, str]:
@@ -210,7 +224,7 @@ def trial_disk_bytes(experiment: Experiment, study: Path) -> int | None:
     except OSError:
         return None
     limit = experiment.writes.disk
-    return int(DISK_SHARE * free) if limit is None else limit.resolve(free)
+    return max(int(DISK_SHARE * free), DISK_LEAST_BYTES) if limit is None else limit.resolve(free)
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,6 +156,8 @@ def sweep_if_stale(folder: Path) -> bool:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Another study may be about to sweep the same trial."""
+    import fcntl  # here: reports are read on systems without it
+
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # a file system without locks
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -46,8 +46,7 @@ def test_a_python_without_torch_cannot_run_trainings(tmp_path: Path) -> None:
     bare.chmod(0o755)
     said = vtune("doctor", "--json", "--python", bare, "--results", tmp_path)
     assert said.code == 3
-    assert {"error", "hint", "exit_code"} <= set(said.json) and "has no torch" in said.json["error"]
-    assert said.json["machine"]["cores"]["usable"] > 0
+    assert set(said.json) == {"error", "hint", "exit_code"} and "has no torch" in said.json["error"]
     plain = vtune("doctor", "--selftest", "--python", bare, "--results", tmp_path)
     assert plain.code == 3 and "hint: name the training's Python" in plain.stderr
 
