@@ -40,7 +40,9 @@ def step():
 @pytest.fixture
 def probe(fake_driver, tmp_path: Path):
     def run(body: str, *arguments: str):
-        script = tmp_path / "train.py"
+        # A folder of its own: a trial keeps to itself whatever its training writes beside the script.
+        script = tmp_path / "training" / "train.py"
+        script.parent.mkdir()
         script.write_text(PLAYS_GPU + TRAINING + body)
         return vtune(
             "probe", "--json", "--steps", "50", "--results", tmp_path / "results", *arguments, "--", sys.executable,
