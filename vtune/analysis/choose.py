@@ -1,9 +1,11 @@
 """From records and limits to the trial to run with. The user's own settings stay unless another trial is shown to be
-faster: what looks faster by less than launches differ does not win. Where settings raced, the race decides."""
+faster: what looks faster by less than launches differ does not win. Another training is chosen only where it is shown
+to be faster than the best that trains the same. Where settings raced, the race decides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 
 from vtune.analysis.comparable import (
     Settings,
@@ -20,7 +22,7 @@ from vtune.analysis.comparable import (
     settings_of,
     turned_nothing,
 )
-from vtune.analysis.compare import BEYOND_DOUBT, Rate, disagreement, ratio_of, widening_for
+from vtune.analysis.compare import BEYOND_DOUBT, Z95, Rate, disagreement, ratio_of, widening_for
 from vtune.analysis.feasible import ruled_out_by, still_compared
 from vtune.analysis.fit import unjudged
 from vtune.analysis.laps import met_in_race
@@ -28,7 +30,9 @@ from vtune.analysis.lost import Seen, lost_because
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
 from vtune.analysis.rungs import OUT_OF_MEMORY
+from vtune.analysis.same_training import another_training
 from vtune.analysis.tail_of_all import told_by_all, told_lines
+from vtune.analysis.two_sides import Z99
 from vtune.domain.choice import Choice, RankedBy, Ratio
 from vtune.domain.experiment import Limits
 from vtune.domain.record import TrialRecord
@@ -40,8 +44,12 @@ def choose(
     limits: Limits | None = None,
     ram_total_bytes: int | None = None,
     cores: float | None = None,
+    own_same: Collection[str] = (),
+    rolled_back: Collection[int] = (),
 ) -> Choice:
-    """`ram_total_bytes` and `cores` are those of the machine that the records are from."""
+    """`ram_total_bytes` and `cores` are those of the machine that the records are from. `own_same`: the user's own
+    knobs of class SAME. `rolled_back`: trials of steps that a walk did not keep; the choice keeps one only where more
+    is shown by now."""
     limits = limits or Limits()
     # Of full runs only that their settings ran out of memory.
     telling = [one for one in records if not full_run(one) or one.status in OUT_OF_MEMORY]
@@ -76,17 +84,32 @@ def choose(
     if baseline is not None:
         ratios = {record.trial: against.ratio(record, baseline) for record in measured if record != baseline}
         rounds = {trial: met.pairs for trial in ratios if (met := against.paired(of[trial], baseline)) is not None}
-    best = _best(baseline, rivals, ratios, against, baseline_fits=baseline in feasible)
+    # What wins only by what is shown: first a step that was taken back, over all others that train the same; then
+    # another training.
+    back = {settings_of(record) for record in measured if record.trial in rolled_back}
+    differs = _other_trainings(measured, baseline, own_same)
+    contest = _Contest(baseline, ratios, against, baseline_fits=baseline in feasible)
+    alike = [rival for rival in rivals if rival.trial not in differs]
+    best_same = contest.best(None, [rival for rival in alike if settings_of(rival) not in back])
+    best_same = contest.best(best_same, [rival for rival in alike if settings_of(rival) in back])
+    best = contest.best(best_same, [rival for rival in rivals if rival.trial in differs])
     least = rates[best.trial].value if best is not None else 0.0
     weak = {record.trial for record in feasible} - {record.trial for record in solid}
     short = {trial for trial in weak if rates[trial].value > least}
     tie = _tie(best, [record for record in feasible if record.trial not in short], against)
-    seen = Seen(best, baseline, tie, short, ratios, rounds, out.over, out.died, beaten)
+    doubted = [one for one in measured if one.trial in differs or settings_of(one) in back]
+    over_same = {one.trial: against.ratio(one, best_same) for one in doubted} if best_same is not None else {}
+    raced = against.paired(best, best_same) if best is not None and best_same not in (None, best) else None
+    seen = Seen(best, baseline, tie, short, ratios, rounds, out.over, out.died, beaten, best_same, over_same, differs)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
     return Choice(
         best=best,
         baseline=baseline,
+        best_same=best_same,
+        over_same=over_same,
+        over_same_rounds=raced.pairs if raced is not None else None,
+        other_trainings=differs,
         baseline_is_own=own,
         ranked_by=ranked_by if measured else None,
         speedup=speedup,
@@ -139,6 +162,15 @@ class _Against:
             return found.ratio
         return ratio_of(self._rates[one.trial], self._rates[other.trial], widen=self._widen)
 
+    def shown_over(self, one: TrialRecord, other: TrialRecord) -> bool:
+        """By the rule that keeps a phase's step."""
+        found = self.paired(one, other)
+        if found is not None:
+            return found.called == "faster"
+        widen = max(self._widen, Z99 / Z95)
+        ratio = ratio_of(self._rates[one.trial], self._rates[other.trial], widen=widen)
+        return same_cache(one, other) and ratio.shown_faster_by(math.log1p(DELTA))
+
     def worth_it(self, one: TrialRecord, other: TrialRecord) -> bool:
         """Faster by more than what counts as equal. Of single launches the whole interval has to be; rounds of a race
         show it of the number in the middle, and that there is a difference at all of the interval."""
@@ -179,33 +211,58 @@ def _middle(group: Sequence[TrialRecord], rates: Mapping[int, Rate]) -> TrialRec
     return sorted(group, key=lambda record: rates[record.trial].value)[(len(group) - 1) // 2]
 
 
-def _best(
-    baseline: TrialRecord | None,
-    rivals: Sequence[TrialRecord],
-    ratios: Mapping[int, Ratio],
-    against: _Against,
-    *,
-    baseline_fits: bool,
-) -> TrialRecord | None:
+def _other_trainings(
+    records: Sequence[TrialRecord], baseline: TrialRecord | None, own_same: Collection[str]
+) -> frozenset[int]:
     if baseline is None:
-        return None
+        return frozenset()
+    return frozenset(record.trial for record in records if another_training(record, baseline, own_same))
 
-    def gain(record: TrialRecord) -> float:
-        return ratios[record.trial].value if record.trial in ratios else 1.0
 
-    if baseline_fits:
-        rivals = [rival for rival in rivals if against.worth_it(rival, baseline) and same_cache(rival, baseline)]
-    if not rivals:
-        return baseline if baseline_fits else None
-    fastest = max(rivals, key=gain)
-    equals = [
-        rival
-        for rival in rivals
-        if gain(rival) >= gain(fastest) * (1 - DELTA)
-        and same_cache(rival, fastest)
-        and (rival == fastest or not against.ratio(rival, fastest).shown_slower)
-    ]
-    return min(equals, key=lambda record: burden(record, baseline))
+class _Contest:
+    """Rounds of rivals: each has to beat what won the rounds before it."""
+
+    def __init__(
+        self,
+        baseline: TrialRecord | None,
+        ratios: Mapping[int, Ratio],
+        against: _Against,
+        *,
+        baseline_fits: bool,
+    ) -> None:
+        self._baseline, self._ratios, self._against, self._fits = baseline, ratios, against, baseline_fits
+        # The fastest of the rounds so far, by the number in the middle: `best` may be an equal that asks for less.
+        self._fastest: TrialRecord | None = None
+
+    def best(self, before: TrialRecord | None, rivals: Sequence[TrialRecord]) -> TrialRecord | None:
+        baseline, against = self._baseline, self._against
+        if baseline is None:
+            return None
+        if self._fits:
+            rivals = [rival for rival in rivals if against.worth_it(rival, baseline) and same_cache(rival, baseline)]
+        if before is not None:
+            rivals = [rival for rival in rivals if self._shown(rival, before)]
+        if not rivals:
+            return before or (baseline if self._fits else None)
+        fastest = max(rivals, key=self._gain)
+        self._fastest = max((one for one in (self._fastest, fastest) if one is not None), key=self._gain)
+        equals = [
+            rival
+            for rival in rivals
+            if self._gain(rival) >= self._gain(fastest) * (1 - DELTA)
+            and same_cache(rival, fastest)
+            and (rival == fastest or not against.ratio(rival, fastest).shown_slower)
+        ]
+        return min(equals, key=burden)
+
+    def _shown(self, rival: TrialRecord, before: TrialRecord) -> bool:
+        """Over what won; unless the two raced, over the fastest as well."""
+        against, fastest = self._against, self._fastest or before
+        raced = against.paired(rival, before) is not None
+        return against.shown_over(rival, before) and (raced or against.shown_over(rival, fastest))
+
+    def _gain(self, record: TrialRecord) -> float:
+        return self._ratios[record.trial].value if record.trial in self._ratios else 1.0
 
 
 def _tie(best: TrialRecord | None, feasible: Sequence[TrialRecord], against: _Against) -> list[TrialRecord]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from vtune.analysis.another_batch import may_be_another
 from vtune.analysis.compare import FULL, MOST_SHARE, Rate, launched, lost_to_others
 from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
@@ -23,7 +22,7 @@ MEMORY_STEP = math.log(1.1)
 SLOWED = 0.3
 
 Settings = tuple[tuple[str, str], ...]
-Burden = tuple[bool, int, int, float, int]
+Burden = tuple[int, int, float, int]
 
 
 def settings_of(record: TrialRecord) -> Settings:
@@ -187,12 +186,11 @@ def by_settings(records: Sequence[TrialRecord]) -> dict[tuple[Settings, str], li
     return groups
 
 
-def burden(record: TrialRecord, baseline: TrialRecord) -> Burden:
-    """Among equals the least wins. Another training first, then what presses on the machine: RAM, VRAM, workers."""
+def burden(record: TrialRecord) -> Burden:
+    """Among equals of the same training the least wins, by what presses on the machine: RAM, VRAM, workers."""
     measured = record.measurement
     workers = record.settings.get("workers")
     return (
-        may_be_another(record, baseline),
         memory_steps(measured.ram_peak_bytes),
         memory_steps(measured.vram_peak_bytes),
         workers if isinstance(workers, int) else math.inf,

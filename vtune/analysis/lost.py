@@ -27,11 +27,16 @@ class Seen:
         over: Mapping[int, tuple[Excess, ...]],
         died: Mapping[int, TrialRecord],
         beaten: Collection[int],
+        best_same: TrialRecord | None,
+        over_same: Mapping[int, Ratio],
+        other_trainings: Collection[int],
     ) -> None:
+        """`over_same`: of trials that win only by what is shown, over the best that trains the same."""
         self.best, self.baseline, self.ratios, self.rounds, self.over = best, baseline, ratios, rounds, over
         self.tie = {record.trial for record in tie}
         self.short = short
         self.died, self.beaten = died, beaten
+        self.best_same, self.over_same, self.other_trainings = best_same, over_same, other_trainings
 
 
 def lost_because(record: TrialRecord, seen: Seen) -> Lost:
@@ -78,6 +83,9 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         )
     if record.trial in seen.short:
         return "too_short", f"{said}, but it rests on {steps_text(record)}: too few for a winner"
+    if record.trial in seen.tie and best is seen.best_same and (over := seen.over_same.get(record.trial)) is not None:
+        which = "another training" if record.trial in seen.other_trainings else "rolled back"
+        return "tie", f"{which}, {times(over.value, over.ci95)} of trial {best.trial}: not shown to be faster by now"
     if record.trial in seen.tie:
         own = seen.ratios.get(best.trial)
         gentler = ", which asks less of the machine" if own and ratio and ratio.value > own.value else ""

@@ -90,10 +90,9 @@ class Paired:
     def called(self) -> Called:
         """The one rule by which a race is judged, in its rounds and by whoever reads it afterwards: shown, and by more
         than what counts as equal."""
-        by = math.log(self.ratio.value)
-        if self.ratio.shown_faster and by > self.delta:
+        if self.ratio.shown_faster_by(self.delta):
             return "faster"
-        return "slower" if self.ratio.shown_slower and -by > self.delta else "tie"
+        return "slower" if self.ratio.shown_slower and -math.log(self.ratio.value) > self.delta else "tie"
 
     @property
     def shown_equal(self) -> bool:

@@ -175,7 +175,7 @@ class PhaseProgress(Rows):
         if event.spec.race is not None and not self._race_told:
             self._race_told = True
             self._say("")
-            self._say("confirming: the winner against your own settings, launched in turns")
+            self._say("confirming: the winner against what it has to beat, launched in turns")
         self._begin()
         if self._live is not None:
             self._draw_trial(f"  ▸ {self._tried()}: starting")

@@ -25,7 +25,7 @@ from vtune.domain.progress import (
 )
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt
-from vtune.domain.trial import TrialSpec
+from vtune.domain.trial import SAME_TRAINING, TrialSpec, confirms
 from vtune.reporting.phase_words import Measured
 from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.search_words import asked_text, changes_text, left_out_text, not_turned_text, span
@@ -47,7 +47,7 @@ class SearchProgress(LiveRows):
         # Trials that were told of; those before the search are told together.
         self._told: set[int] = set()
         self._baseline_told = False
-        self._confirming_told = set[bool]()
+        self._confirming_told = set[str]()
 
     @property
     def records(self) -> list[TrialRecord]:
@@ -127,15 +127,15 @@ class SearchProgress(LiveRows):
     def _tell_trial(self, record: TrialRecord) -> None:
         self._told.add(record.trial)
         asked = settings_text(dict(record.asked or {})) or "your own settings"
-        confirms = record.origin == "confirm"
-        head = record.reason if confirms else asked
+        confirming = confirms(record.origin)
+        head = record.reason if confirming else asked
         if not has_rate(record):
             self.say(f"  ✗ {head}: {_failure(record)} (trial {record.trial})", hang=4)
             return
         foretold = f"{span(record.predicted)} predicted → " if record.predicted is not None else ""
         is_best = self.hunt is not None and self.hunt.best is not None and self.hunt.best.trial == record.trial
         over = self.hunt.over.get(record.trial) if self.hunt is not None else None
-        sign = "✗ " if over is not None else "✓ best so far, " if is_best and not confirms else "· "
+        sign = "✗ " if over is not None else "✓ best so far, " if is_best and not confirming else "· "
         made = f"{rate(self._seen().rate(record.trial))} samples/s{self._over_own(record)}"
         unfit = f", but {over}" if over is not None else ""
         self.say(f"  {sign}{head}: {foretold}{made} (trial {record.trial}){unfit}", hang=4)
@@ -150,10 +150,9 @@ class SearchProgress(LiveRows):
     def _start(self, event: TrialStarted) -> None:
         self._spec, self._scout = event.spec, event.scout
         spec = event.spec
-        if spec.origin == "confirm" and (raced := spec.race is not None) not in self._confirming_told:
-            self._confirming_told.add(raced)
-            how = "against your own settings, launched in turns" if raced else "once more, for longer"
-            self.say(f"confirming: the winner {how}")
+        if confirms(spec.origin) and (how := _confirming(spec)) not in self._confirming_told:
+            self._confirming_told.add(how)
+            self.say(f"confirming: {how}")
         self.begin()
         if self.are_live:
             self._draw("starting")
@@ -173,14 +172,14 @@ class SearchProgress(LiveRows):
 
     def _tried(self) -> str:
         spec = self._spec
-        if spec is None or self._scout or spec.origin == "confirm":
+        if spec is None or self._scout or confirms(spec.origin):
             return spec.reason if spec is not None else ""
         return settings_text(spec.settings) or spec.reason
 
     def _why(self) -> str:
         """Beside what it tries."""
         spec = self._spec
-        if spec is None or self._scout or spec.origin == "confirm" or not spec.settings:
+        if spec is None or self._scout or confirms(spec.origin) or not spec.settings:
             return ""
         foretold = f", predicted {span(spec.predicted)} samples/s" if spec.predicted is not None else ""
         return f": {spec.reason}{'' if spec.reason.startswith('predicted') else foretold}"
@@ -213,3 +212,11 @@ class SearchProgress(LiveRows):
 
 def _failure(record: TrialRecord) -> str:
     return f"{record.status.value.replace('_', ' ')}: {record.detail or 'no detail is known'}"
+
+
+def _confirming(spec: TrialSpec) -> str:
+    if spec.race is not None:
+        return "the winner against what it has to beat, launched in turns"
+    if spec.origin == SAME_TRAINING:
+        return "the winner beside the best that trains as yours does"
+    return "the winner once more, for longer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -44,6 +45,11 @@ class Ratio:
     def shown_faster(self) -> bool:
         return self.ci95 is not None and self.ci95[0] > 1
 
+    def shown_faster_by(self, delta: float) -> bool:
+        """The rule of every step that is kept, every race and every choice of another training: the interval shows a
+        difference, and its middle is beyond `delta`, a logarithm, which counts as equal."""
+        return self.shown_faster and math.log(self.value) > delta
+
     @property
     def shown_slower(self) -> bool:
         return self.ci95 is not None and self.ci95[1] < 1
@@ -75,6 +81,14 @@ class Choice:
 
     best: TrialRecord | None = None
     baseline: TrialRecord | None = None
+    # The best of those that train as the baseline does: the best itself, unless another training is shown to be faster.
+    best_same: TrialRecord | None = None
+    # Over it: each measured trial of another training, and each step that a walk took back.
+    over_same: Mapping[int, Ratio] = field(default_factory=dict)
+    # Of the best over it, by how many rounds of a race, if by any.
+    over_same_rounds: int | None = None
+    # Trials of another training than the baseline's.
+    other_trainings: frozenset[int] = frozenset()
     # False where no trial with the user's own settings completed and another one stands in for comparison.
     baseline_is_own: bool = False
     ranked_by: RankedBy | None = None

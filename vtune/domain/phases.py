@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -123,6 +123,13 @@ class PhaseRung:
     predicted: Prediction | None = None
     # Criteria of the plan that this machine cannot judge, in words.
     not_judged: tuple[str, ...] = ()
+
+
+def rolled_back(rungs: Sequence[PhaseRung]) -> tuple[int, ...]:
+    """Trials of steps that were measured and not kept, by none of the phases."""
+    kept = {rung.trial for rung in rungs if rung.state == "kept"}
+    found = (rung.trial for rung in rungs if rung.state == "rejected" and rung.trial is not None)
+    return tuple(trial for trial in found if trial not in kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

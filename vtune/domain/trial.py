@@ -11,6 +11,14 @@ from vtune.domain.compared import Beat
 from vtune.domain.effects import Effect, Scalar
 from vtune.domain.prediction import Prediction
 
+# Origins of what is launched at the end of a walk or a search, for what it had found; the second is a usual trial of
+# settings that train as the user's do, beside another training that leads.
+CONFIRM, SAME_TRAINING = "confirm", "confirm:same"
+
+
+def confirms(origin: str) -> bool:
+    return origin in (CONFIRM, SAME_TRAINING)
+
 
 class TrialStatus(StrEnum):
     COMPLETED = "completed"

@@ -26,6 +26,7 @@ def report_to_json(report: StudyReport) -> dict[str, Any]:
             "baseline": _record(choice.baseline),
             "best": _record(choice.best),
             **_speedup(choice.speedup),
+            "best_same": _best_same(choice),
             "tie": choice.tie,
             "trials": [record_to_json(record) for record in report.records],
             **phases_in_report(report),
@@ -49,6 +50,7 @@ def choice_to_json(report: StudyReport) -> dict[str, Any]:
             "schema": CHOICE_SCHEMA,
             "study": report.study,
             "best": _number(choice.best),
+            "best_same": _best_same(choice),
             "settings": choice.best.settings if choice.best is not None else None,
             "adopt": settings_to_adopt(report),
             "baseline": _number(choice.baseline),
@@ -77,6 +79,16 @@ def choice_to_json(report: StudyReport) -> dict[str, Any]:
 
 def _record(record: TrialRecord | None) -> dict[str, Any] | None:
     return None if record is None else record_to_json(record)
+
+
+def _best_same(choice: Choice) -> dict[str, Any] | None:
+    """The best of those that train as the baseline does, and the best over it: 1 where it is that one."""
+    if choice.best_same is None or choice.best is None:
+        return None
+    is_it = choice.best == choice.best_same
+    over = Ratio(value=1.0, ci95=(1.0, 1.0)) if is_it else choice.over_same.get(choice.best.trial)
+    found = {"trial": choice.best_same.trial, "settings": choice.best_same.settings, "rounds": choice.over_same_rounds}
+    return {**found, "over_it": over and over.value, "over_it_ci95": over and over.ci95}
 
 
 def _number(record: TrialRecord | None) -> int | None:

@@ -13,6 +13,7 @@ from vtune.domain.choice import Choice, Lost
 from vtune.domain.experiment import Experiment, Limits, Price
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
+from vtune.domain.phases import rolled_back
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
@@ -116,7 +117,7 @@ def read_study_report(
         study=paths.root.name,
         folder=paths.root,
         records=tuple(records),
-        choice=_chosen(records, limits, machine, _left_out(phases, search)),
+        choice=_chosen(records, limits, machine, experiment, phases, search),
         limits=limits,
         price=price,
         experiment=experiment,
@@ -139,12 +140,29 @@ def _left_out(phases: PhasesOfStudy | None, search: SearchOfStudy | None) -> tup
     return max(known, key=lambda one: max(one.trials, default=0)).left_out if known else ()
 
 
-def _chosen(records: Sequence[TrialRecord], limits: Limits, machine: Machine | None, left_out: Sequence[int]) -> Choice:
+def _rolled_back(phases: PhasesOfStudy | None, search: SearchOfStudy | None) -> tuple[int, ...]:
+    """As long as no search has looked at the same settings since, which asks no phase."""
+    if phases is None or (search is not None and max(search.trials, default=0) > max(phases.trials, default=0)):
+        return ()
+    return rolled_back([rung for outcome in phases.phases for rung in outcome.rungs])
+
+
+def _chosen(
+    records: Sequence[TrialRecord],
+    limits: Limits,
+    machine: Machine | None,
+    experiment: Experiment | None,
+    phases: PhasesOfStudy | None,
+    search: SearchOfStudy | None,
+) -> Choice:
+    left_out = _left_out(phases, search)
     choice = choose(
         [record for record in records if record.trial not in left_out],
         limits=limits,
         ram_total_bytes=machine.ram_bytes if machine is not None else None,
         cores=machine.cores if machine is not None else None,
+        own_same=experiment.own_same if experiment is not None else (),
+        rolled_back=_rolled_back(phases, search),
     )
     others = (
         Lost(

@@ -174,7 +174,7 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     if best.trial == baseline.trial and (idle := nothing_to_gain_text(report)) is not None:
         rest = f"; {_nothing_better(choice, report.compared, baseline)}" if others else ""
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
-    why += _why_so(report, best, baseline)
+    why += [*_beside_another_training(choice, best), *_why_so(report, best, baseline)]
     next_ += next_steps(report, best, baseline)
     return verdict, why, [*next_, *_not_tried(best, report.compared)]
 
@@ -247,6 +247,19 @@ def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: Tr
             return f"what looks faster rests on too few steps ({said})"
         case _:
             return f"no other is shown to be faster ({said})"
+
+
+def _beside_another_training(choice: Choice, best: TrialRecord) -> list[str]:
+    """What there is to be had without changing the training, where the winner changes it."""
+    same, over = choice.best_same, choice.over_same.get(best.trial)
+    if same is None or over is None or best.trial not in choice.other_trainings:
+        return []
+    raced = f", by {choice.over_same_rounds} rounds of a race" if choice.over_same_rounds else ""
+    return [
+        f"the best that trains as yours does: {_asked(same)}, {rate(ranked_rate(same, choice))} samples/s"
+        f" (trial {same.trial}); trial {best.trial}, another training, makes {times(over.value, over.ci95)} of it"
+        f"{raced}"
+    ]
 
 
 def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> list[str]:

@@ -1,29 +1,33 @@
-"""The end of a walk and of a search: what won is launched once more for longer, and races the user's own settings, and
-leaders that look faster still, where single launches leave a doubt."""
+"""The end of a walk and of a search: what won is launched once more for longer, and races what it has to beat where
+single launches leave a doubt: the user's own settings, leaders that look faster still, and where it is another training
+the best that trains the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from vtune.analysis.choose import choose
 from vtune.analysis.comparable import has_rate, lived_longer, settings_of
+from vtune.analysis.compare import BEYOND_DOUBT
 from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
 from vtune.analysis.rungs import ruled_out
-from vtune.domain.choice import Choice
+from vtune.domain.choice import Choice, Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import Proposal
+from vtune.domain.trial import CONFIRM, SAME_TRAINING, Proposal
 from vtune.strategies.known import Known
 from vtune.strategies.race_plan import RacePlan, plan_race
+from vtune.strategies.train_alike import MOST_ALIKE, alike_to_measure
 from vtune.strategies.turned import turned
 
-# Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race.
+# Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race, and the
+# one that only the race made the winner.
 MOST_PROOFS = 2
-MOST_LAUNCHES = MOST_PROOFS + 2 * (ROUNDS + EXTRA_ROUNDS)
+MOST_LAUNCHES = MOST_PROOFS + MOST_ALIKE + 2 * (ROUNDS + EXTRA_ROUNDS) + 1
 # Leaders that look faster than what won, and race with it; a larger field has fewer rounds, and not more launches.
 MOST_RIVALS = 2
 # Of what single launches do not show: ten launches or more for less than this are not worth it.
@@ -47,6 +51,10 @@ class Found:
     # What won on the way, and what was asked for to have it.
     winner: TrialRecord | None
     settings: Mapping[str, Scalar]
+    # Trials of steps that a walk took back.
+    rolled_back: Collection[int] = ()
+    # All that could be asked for: of it the best is looked for that trains as the user's own settings do.
+    candidates: Sequence[Mapping[str, Scalar]] = ()
 
     @property
     def steps(self) -> int:
@@ -56,8 +64,15 @@ class Found:
         """The same records are asked about several times, and they may be thousands."""
         of = tuple(one.trial for one in records)
         if of not in self._choices:
-            machine, limits = self.machine, self.experiment.limits
-            self._choices[of] = choose(records, limits=limits, ram_total_bytes=machine.ram_bytes, cores=machine.cores)
+            machine, experiment = self.machine, self.experiment
+            self._choices[of] = choose(
+                records,
+                limits=experiment.limits,
+                ram_total_bytes=machine.ram_bytes,
+                cores=machine.cores,
+                own_same=experiment.own_same,
+                rolled_back=self.rolled_back,
+            )
         return self._choices[of]
 
     @cached_property
@@ -85,22 +100,16 @@ def confirmation_of(
     own = [one for one in known.records if one.trial in counted]
     proposal, race = None, None
     if launches:
-        for _ in range(MOST_PROOFS):
-            winner = _winner(found, own)
-            if winner is None:
-                break
-            proof = _proof(found, known, winner)
-            if proof is None:
-                proposal = _once_more(found, winner)
-                break
-            trials.append(proof.trial)
-            if proof in own or ruled_out(proof, found.experiment.limits, found.machine.ram_bytes) is None:
-                break
-            own.append(proof)
+        proposal = _beside(found, known, own, trials)
+        if proposal is None:
+            proposal = _proved(found, known, own, trials)
         if proposal is None:
             race = _race(found, own, history)
+            legs = race.race.legs(history) if race is not None else []
+            trials += [leg.trial for leg in legs]
             proposal = race.race.propose(history) if race is not None else None
-        trials += [leg.trial for leg in (race.race.legs(history) if race is not None else ())]
+            if proposal is None and legs:
+                proposal = _proved(found, known, [*own, *legs], trials)
     counted = frozenset(trials)
     best = found.choice([one for one in known.records if one.trial in counted]).best
     return Confirmation(
@@ -110,6 +119,50 @@ def confirmation_of(
         trials=tuple(dict.fromkeys(trials)),
         left=(0, 0) if proposal is None else _left(race, history),
     )
+
+
+def _beside(found: Found, known: Known, own: list[TrialRecord], trials: list[int]) -> Proposal | None:
+    """Where another training leads, what trains as the user's settings do is measured before anything is said. Adds
+    what was measured so."""
+    measured = [one for one in known.records if one.origin == SAME_TRAINING and one.trial not in trials]
+    own += measured
+    trials += [one.trial for one in measured]
+    leader = _leader(found, own)
+    if leader is None or leader.trial not in found.choice(own).other_trainings or len(measured) >= MOST_ALIKE:
+        return None
+    wanted = alike_to_measure(
+        own, leader, found.choice(own), own=found.own, experiment=found.experiment, machine=found.machine,
+        candidates=found.candidates,
+    )  # fmt: skip
+    if wanted is None or known.launches(wanted, {**found.own, **wanted}):
+        return None
+    why = f"the best that trains as your own settings do, beside trial {leader.trial}, which does not"
+    return Proposal(settings=wanted, reason=why, origin=SAME_TRAINING)
+
+
+def _proved(found: Found, known: Known, own: list[TrialRecord], trials: list[int]) -> Proposal | None:
+    """The winner's longer launch; where it did not hold, the next one's. Adds what is there of them."""
+    for _ in range(MOST_PROOFS):
+        winner = _winner(found, own)
+        if winner is None:
+            return None
+        proof = _proof(found, known, winner)
+        if proof is None:
+            return _once_more(found, winner)
+        trials.append(proof.trial)
+        if proof in own or ruled_out(proof, found.experiment.limits, found.machine.ram_bytes) is None:
+            return None
+        own.append(proof)
+    return None
+
+
+def _leader(found: Found, own: Sequence[TrialRecord]) -> TrialRecord | None:
+    """The winner, or what may come out of a race as one."""
+    baseline, winner, choice = found.baseline, _winner(found, own), found.choice(own)
+    if winner is None or baseline is None:
+        return None
+    rivals = [winner, *_rivals(own, baseline, winner, choice)]
+    return next((one for one in rivals if one.trial in choice.other_trainings), winner)
 
 
 def _winner(found: Found, own: Sequence[TrialRecord]) -> TrialRecord | None:
@@ -140,7 +193,7 @@ def _proof(found: Found, known: Known, winner: TrialRecord) -> TrialRecord | Non
         (
             one
             for one in known.launches(asked, {**found.own, **asked})
-            if one.measurement.steps_measured >= found.steps or (one.origin == "confirm" and one.race is None)
+            if one.measurement.steps_measured >= found.steps or (one.origin == CONFIRM and one.race is None)
         ),
         None,
     )
@@ -150,7 +203,7 @@ def _once_more(found: Found, winner: TrialRecord) -> Proposal:
     return Proposal(
         settings=_asked_of(winner, found),
         reason="the winner once more, for longer: what a short trial does not live to see",
-        origin="confirm",
+        origin=CONFIRM,
         steps=(found.steps, found.steps),
     )
 
@@ -159,18 +212,36 @@ def _race(found: Found, own: Sequence[TrialRecord], history: Sequence[TrialRecor
     baseline, winner, choice = found.baseline, _winner(found, own), found.choice(own)
     if baseline is None or winner is None or baseline.trial in choice.over or not has_rate(baseline):
         return None
-    rivals = _rivals(own, baseline, winner, choice)
-    if turned(winner) == turned(baseline) or (choice.best is winner and not choice.unconfirmed and not rivals):
+    if turned(winner) == turned(baseline):
         return None
-    rounds = 2 * (ROUNDS + EXTRA_ROUNDS) // (2 + len(rivals)) - EXTRA_ROUNDS
-    return plan_race(history, baseline, winner, rounds=rounds, cores=found.machine.cores, beside=rivals)
+    field = [winner, *_rivals(own, baseline, winner, choice)]
+    against_own = choice.best is not winner or bool(choice.unconfirmed)
+    same = choice.best_same
+    if winner.trial in choice.other_trainings and same is not None and settings_of(same) != settings_of(baseline):
+        over = choice.over_same[winner.trial]
+        if against_own or not _beyond_doubt(over):
+            field.append(same)
+    if len(field) == 1 and not against_own:
+        return None
+    if same in field and len(field) > 1 and all(_beyond_doubt(choice.ratios.get(one.trial)) for one in field):
+        # Nobody doubts that each is faster than the user's own: only these have to be told apart.
+        field = [one for one in field if one is same] + [one for one in field if one is not same]
+    else:
+        field = [baseline, *field]
+    first, second, *beside = field
+    rounds = 2 * (ROUNDS + EXTRA_ROUNDS) // len(field) - EXTRA_ROUNDS
+    return plan_race(history, first, second, rounds=rounds, cores=found.machine.cores, beside=beside)
+
+
+def _beyond_doubt(ratio: Ratio | None) -> bool:
+    return ratio is not None and ratio.ci95 is not None and ratio.ci95[0] > BEYOND_DOUBT
 
 
 def _rivals(
     own: Sequence[TrialRecord], baseline: TrialRecord, winner: TrialRecord, choice: Choice
 ) -> list[TrialRecord]:
-    """Not told from what won by single launches, and measured to be faster by more than what counts as equal. Each
-    settings once."""
+    """Not told from what won by single launches, and measured to be faster by more than what counts as equal; what has
+    to be shown, by more than a race costs. Each settings once."""
     won = choice.ratios.get(winner.trial)
     if won is None or choice.best is not winner:
         return []
@@ -178,7 +249,8 @@ def _rivals(
     found: list[TrialRecord] = []
     tied = [one for one in own if one.trial in choice.tie and one.trial in choice.ratios and not lived_longer(one)]
     for one in sorted(tied, key=lambda one: choice.ratios[one.trial].value, reverse=True):
-        if choice.ratios[one.trial].value > won.value * (1 + DELTA) and turned(one) not in asked:
+        least = WORTH_A_RACE if one.trial in choice.over_same else 1 + DELTA
+        if choice.ratios[one.trial].value > won.value * least and turned(one) not in asked:
             found.append(one)
             asked.append(turned(one))
     return found[:MOST_RIVALS]
@@ -191,7 +263,9 @@ def _left(race: RacePlan | None, history: Sequence[TrialRecord]) -> tuple[int, i
     if race.known is not None:
         # For two trials by themselves there would be no doubt; these are two of many.
         return 2 * LEAST_ROUNDS, 2 * race.race.rules(history).most_rounds
-    return race.least_launches, race.launches
+    # Of several, the longer launch of what only the race made the winner may follow.
+    several = len(race.race.field) > 2
+    return max(1, race.least_launches), race.launches + several
 
 
 def _asked_of(best: TrialRecord, found: Found) -> Mapping[str, Scalar]:

@@ -12,7 +12,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.numbers import seconds
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Sampler
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import TrialStatus, confirms
 from vtune.strategies.confirm import LONGER
 
 ORIGIN = "search"
@@ -80,7 +80,7 @@ def done_of(history: Sequence[TrialRecord], baseline: TrialRecord | None, *, cou
     own = [one for one in history if one.origin == ORIGIN]
     first = min((one.trial for one in own), default=None)
     told = [one for one in own if one.status is not TrialStatus.INTERRUPTED]
-    confirmed = [one for one in history if one.origin == "confirm" and first is not None and one.trial > first]
+    confirmed = [one for one in history if confirms(one.origin) and first is not None and one.trial > first]
     told = [one for one in told if one.trial in counts]
     launched = list({one.trial: one for one in (*told, *([baseline] if baseline is not None else []))}.values())
     ran = [one.seconds for one in launched if has_rate(one)] or [one.seconds for one in launched]

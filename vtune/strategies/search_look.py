@@ -18,7 +18,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.numbers import seconds
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
-from vtune.domain.trial import Proposal, TrialStatus
+from vtune.domain.trial import Proposal, TrialStatus, confirms
 from vtune.knobs.loader import WORKERS
 from vtune.knobs.ways import current_settings
 from vtune.strategies.confirm import LONGER, MOST_LAUNCHES, Confirmation, Found, confirmation_of
@@ -59,7 +59,7 @@ class Look:
         self._done = self._done_by(self._history)
         # What ended the search is judged as it was then: what confirms takes time as well, and opens nothing again.
         self._searched = self._done_by(
-            [one for one in self._history if one.origin != "confirm" or one.trial <= self._until]
+            [one for one in self._history if not confirms(one.origin) or one.trial <= self._until]
         )
         self._seen = self._seen_by(self._known, baseline)
         self._outlook = Outlook(self._seen)
@@ -208,7 +208,7 @@ class Look:
     @cached_property
     def _until(self) -> int:
         """The last trial that confirmed nothing."""
-        return max((one.trial for one in self._known.records if one.origin != "confirm"), default=0)
+        return max((one.trial for one in self._known.records if not confirms(one.origin)), default=0)
 
     def _outlook_at(self, trial: int) -> Outlook | None:
         """As it was when this trial had ended."""
@@ -249,6 +249,7 @@ class Look:
             trials=[one.trial for one in self._known.records if one.trial <= self._until and one.trial in allowed],
             winner=winner,
             settings={**self._asked.experiment.settings, **(turned(winner) if winner is not None else {})},
+            candidates=seen.space.settings,
         )
         return confirmation_of(found, self._known, self._history, launches=launches)
 
@@ -288,7 +289,7 @@ class Look:
         if confirmed is None:
             return tuple(one.trial for one in self._known.records)
         first = min((one.trial for one in self._known.records if one.origin == ORIGIN), default=math.inf)
-        before = (one.trial for one in self._known.records if one.origin == "confirm" and one.trial > first)
+        before = (one.trial for one in self._known.records if confirms(one.origin) and one.trial > first)
         return tuple(sorted({*confirmed.trials, *before}))
 
     def _known_by(self, history: Sequence[TrialRecord]) -> Known:

@@ -21,10 +21,10 @@ def walk_phase(path: Path, phase: Phase, foresee: Foresee) -> Generator[Ask, Tri
     else:
         yield from climb(path, one, foresee)
     one.pending, one.tries_left = [], 0
-    one.why, one.done = _told(one), True
+    one.why, one.done = told(one), True
 
 
-def _told(one: Underway) -> str:
+def told(one: Underway) -> str:
     if one.kept:
         words = ", ".join(f"{name}={shown(value)}" for name, value in one.kept.items())
         gain = 1.0

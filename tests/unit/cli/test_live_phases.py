@@ -157,7 +157,7 @@ def test_a_race_is_announced_and_each_of_its_launches_told() -> None:
         for event in (TrialStarted(spec=spec), TrialFinished(record=record)):
             show(event)
     text = screen.text
-    assert "confirming: the winner against your own settings, launched in turns" in text
+    assert "confirming: the winner against what it has to beat, launched in turns" in text
     assert "  trial 7, launch 1 of at most 20 (at most " in text
     assert "  round 1 of 8: workers=4: 38.7 samples/s (trial 7)" in text
 

@@ -163,7 +163,7 @@ def test_confirmations_are_announced_once_and_each_of_their_launches_told() -> N
             show(HuntMoved(hunt=hunt, space=SPACE, records=(*RECORDS, *(proof, round_)[:at])))
     text = screen.text
     assert text.count("confirming: the winner once more, for longer") == 1
-    assert text.count("confirming: the winner against your own settings, launched in turns") == 1
+    assert text.count("confirming: the winner against what it has to beat, launched in turns") == 1
     assert "  · round 1 of 8: workers=4: 38.2 samples/s, 3.9× yours (trial 6)" in text
     assert "trial 6 of 20" not in text
 

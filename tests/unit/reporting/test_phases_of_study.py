@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.studies import write_study
+from support.studies import a_trial, write_study
 from support.walks import ASKED, MISSED, OPTION_A, RECORDS, a_walk, an_end
 from vtune.domain.experiment import Limit, Limits
 from vtune.reporting.phases_of_study import PhasesOfStudy, phases_of, read_phases, write_phases
@@ -93,7 +93,8 @@ def test_a_study_without_phases_says_so_with_the_same_keys(tmp_path: Path) -> No
 
 
 def test_a_trial_of_another_command_is_shown_and_not_compared(tmp_path: Path) -> None:
-    study = write_study(tmp_path, *RECORDS)
+    faster = a_trial(5, 60.0, asked={"workers": 4, "batch_size": 2}, batch=2)
+    study = write_study(tmp_path, *RECORDS[:4], faster)
     assert read_study_report(study).choice.best.trial == 5
     write_phases(study.phases, phases_of(a_walk(), ASKED, left_out=frozenset({5})))
     report = read_study_report(study)
