@@ -73,9 +73,11 @@ class Outcome:
     seconds: float
 
 
-def run(surface: Surface, tuner: Tuner, seed: int, *, up_to: int | None = None, trials: int = 20) -> Outcome:
+def run(
+    surface: Surface, tuner: Tuner, seed: int, *, up_to: int | None = None, trials: int = 20, frees_batch: bool = True
+) -> Outcome:
     """By vtune's own loop, journal and all."""
-    experiment, machine = experiment_of(surface, frees_batch=tuner == "search"), machine_of(surface)
+    experiment, machine = experiment_of(surface, frees_batch=tuner == "search" and frees_batch), machine_of(surface)
     if tuner == "search":
         strategy: Phases | Search = Search(experiment=experiment, machine=machine, trials=trials)
     else:

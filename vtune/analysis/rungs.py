@@ -20,7 +20,7 @@ from vtune.domain.choice import Ratio
 from vtune.domain.experiment import Limits
 from vtune.domain.numbers import times
 from vtune.domain.phases import Success
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import ProcessUse, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 Memory = Literal["RAM", "VRAM", "shm"]
@@ -32,6 +32,12 @@ OUT_OF_MEMORY: Mapping[TrialStatus, Memory] = {
 }
 # What only feeds the training: none of it makes its own work any shorter.
 LOADING = frozenset(("workers", "prefetch_factor", "persistent_workers", "in_order"))
+
+
+# Of a core: reading and logging threads beside the training's own take a little more than the one.
+ONE_CORE = 1.1
+# Past it a share of the time tells nothing of how fast it were without.
+MOST_QUEUED = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +136,32 @@ def ruled_out(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) 
 
 
 def loading_most(record: TrialRecord) -> float | None:
-    """The most that better loading could win over this trial, in a whole run: no wait, and no restart either."""
+    """The most that other loading could win over this trial, in a whole run: no wait, no restart, and no worker that
+    keeps a core which the training's own process stands in line for."""
     measured, headroom = record.measurement, record.diagnosis.headroom
     if headroom is None or measured.fed_from_stock or not measured.samples_per_s:
         return None
     whole = measured.samples_per_s_whole_run or measured.samples_per_s_epoch or measured.samples_per_s
-    return headroom * max(1.0, measured.samples_per_s / whole)
+    return headroom * max(1.0, measured.samples_per_s / whole) * _without_a_line(record)
+
+
+def threads_most(record: TrialRecord) -> float | None:
+    """The most that other numbers of threads could win: a training whose own process keeps no more than one core busy
+    has none that work beside each other. None where more of them do, or nobody counted."""
+    main = _main_process(record)
+    if main is None or main.cpu_fraction is None or main.cpu_fraction > ONE_CORE:
+        return None
+    return _without_a_line(record)
+
+
+def _without_a_line(record: TrialRecord) -> float:
+    main = _main_process(record)
+    queued = main.queued_fraction if main is not None else None
+    return 1.0 / (1.0 - min(MOST_QUEUED, queued or 0.0))
+
+
+def _main_process(record: TrialRecord) -> ProcessUse | None:
+    return next((use for use in record.measurement.processes if use.role == "main"), None)
 
 
 def _ruled_out(record: TrialRecord, limits: Limits, ram_total_bytes: int | None) -> tuple[str, bool] | None:

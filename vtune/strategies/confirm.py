@@ -27,7 +27,8 @@ from vtune.strategies.turned import turned
 # Winners that are launched for longer, each the fastest of what was left where one did not hold; then a race, and the
 # one that only the race made the winner.
 MOST_PROOFS = 2
-MOST_LAUNCHES = MOST_PROOFS + MOST_ALIKE + 2 * (ROUNDS + EXTRA_ROUNDS) + 1
+# And the user's own settings once more.
+MOST_LAUNCHES = 1 + MOST_ALIKE + MOST_PROOFS + 2 * (ROUNDS + EXTRA_ROUNDS) + 1
 # Leaders that look faster than what won, and race with it; a larger field has fewer rounds, and not more launches.
 MOST_RIVALS = 2
 # Of what single launches do not show: ten launches or more for less than this are not worth it.
@@ -100,10 +101,14 @@ def confirmation_of(
     own = [one for one in known.records if one.trial in counted]
     proposal, race = None, None
     if launches:
-        proposal = _beside(found, known, own, trials)
-        if proposal is None:
-            proposal = _proved(found, known, own, trials)
-        if proposal is None:
+        beside = [one for one in known.records if one.origin == SAME_TRAINING and one.trial not in counted]
+        own += beside
+        trials += [one.trial for one in beside]
+        proposal = _own_once_more(found, own) or _proved(found, known, own, trials)
+        luck = proposal is None and _was_luck(found, known, own)
+        if proposal is None and not luck:
+            proposal = _beside(found, known, own, beside)
+        if proposal is None and not luck:
             race = _race(found, own, history)
             legs = race.race.legs(history) if race is not None else []
             trials += [leg.trial for leg in legs]
@@ -121,17 +126,27 @@ def confirmation_of(
     )
 
 
-def _beside(found: Found, known: Known, own: list[TrialRecord], trials: list[int]) -> Proposal | None:
-    """Where another training leads, what trains as the user's settings do is measured before anything is said. Adds
-    what was measured so."""
-    measured = [one for one in known.records if one.origin == SAME_TRAINING and one.trial not in trials]
-    own += measured
-    trials += [one.trial for one in measured]
-    leader = _leader(found, own)
-    if leader is None or leader.trial not in found.choice(own).other_trainings or len(measured) >= MOST_ALIKE:
+def _own_once_more(found: Found, own: Sequence[TrialRecord]) -> Proposal | None:
+    """What nothing shows to be faster looks it where the single launch that it is compared with was an unlucky one: one
+    more of them often saves a race."""
+    baseline, winner, best = found.baseline, _winner(found, own), found.choice(own).best
+    if baseline is None or winner is None or best is None or settings_of(best) != settings_of(baseline):
+        return None
+    if sum(turned(one) == turned(baseline) for one in own) > 1:
+        return None
+    why = f"your own settings once more: trial {winner.trial} looks faster, and nothing shows it"
+    return Proposal(settings=_asked_of(baseline, found), reason=why, origin=SAME_TRAINING)
+
+
+def _beside(found: Found, known: Known, own: Sequence[TrialRecord], beside: Sequence[TrialRecord]) -> Proposal | None:
+    """Where another training leads, what trains as the user's settings do is measured before anything is said."""
+    leader, baseline, choice = _leader(found, own), found.baseline, found.choice(own)
+    if leader is None or baseline is None or leader.trial not in choice.other_trainings:
+        return None
+    if sum(turned(one) != turned(baseline) for one in beside) >= MOST_ALIKE:
         return None
     wanted = alike_to_measure(
-        own, leader, found.choice(own), own=found.own, experiment=found.experiment, machine=found.machine,
+        own, leader, choice, own=found.own, experiment=found.experiment, machine=found.machine,
         candidates=found.candidates,
     )  # fmt: skip
     if wanted is None or known.launches(wanted, {**found.own, **wanted}):
@@ -231,6 +246,17 @@ def _race(found: Found, own: Sequence[TrialRecord], history: Sequence[TrialRecor
     first, second, *beside = field
     rounds = 2 * (ROUNDS + EXTRA_ROUNDS) // len(field) - EXTRA_ROUNDS
     return plan_race(history, first, second, rounds=rounds, cores=found.machine.cores, beside=beside)
+
+
+def _was_luck(found: Found, known: Known, own: Sequence[TrialRecord]) -> bool:
+    """What nothing showed to be faster came, in its longer launch, to no more than the user's own settings."""
+    winner, choice = _winner(found, own), found.choice(own)
+    if winner is None or winner is choice.best or choice.baseline is None:
+        return False
+    proof = _proof(found, known, winner)
+    longer = proof.measurement.samples_per_s if proof is not None else None
+    usual = choice.baseline.measurement.samples_per_s
+    return longer is not None and usual is not None and longer < usual * (1 + DELTA)
 
 
 def _beyond_doubt(ratio: Ratio | None) -> bool:

@@ -9,13 +9,14 @@ from vtune.analysis.model.fit import fit_model
 from vtune.analysis.model.predict import Model
 from vtune.analysis.race import DELTA
 from vtune.analysis.room import room_of
-from vtune.analysis.rungs import LOADING, loading_most
+from vtune.analysis.rungs import LOADING, loading_most, threads_most
 from vtune.domain.choice import Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limits
 from vtune.domain.machine import Machine
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.knobs.mathematics import THREADS
 from vtune.one_core import on_one_core
 
 # What cannot win by more than what counts as equal is not worth a launch.
@@ -66,6 +67,8 @@ class Foresight:
         if (gain := self.gain(settings)) is not None and gain.ci95 is not None:
             bounds.append(gain.ci95[1])
         if LOADING.issuperset(turned) and (cap := loading_most(self.before)) is not None:
+            bounds.append(cap)
+        if set(turned) == {THREADS.name} and (cap := threads_most(self.before)) is not None:
             bounds.append(cap)
         return min(bounds, default=None)
 

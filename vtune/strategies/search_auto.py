@@ -15,11 +15,16 @@ from vtune.analysis.compare import Z95
 from vtune.analysis.model.points import Floats
 from vtune.analysis.model.residuals import Corrected
 from vtune.analysis.model.too_big import TooBig
+from vtune.analysis.rungs import LOADING, loading_most
 from vtune.analysis.search.worth import expected_gain
 from vtune.domain.effects import Scalar
 from vtune.domain.prediction import Prediction
 from vtune.domain.search import Guess
+from vtune.strategies.foresight import WORTH_A_LAUNCH
 from vtune.strategies.search_seen import Seen
+from vtune.strategies.space import comes_to
+from vtune.strategies.train_alike import trains_alike
+from vtune.strategies.turned import turned
 
 # Gains this close are equal, as a logarithm; of small ones, so much of them.
 EQUAL, PART = 0.01, 0.1
@@ -138,7 +143,11 @@ class Outlook:
     @cached_property
     def _foretold(self) -> Sequence[tuple[Mapping[str, Scalar], Prediction | None]]:
         model = self.seen.model
-        left = [one for at, one in enumerate(self.seen.untried) if at not in self.ruled_out and self._in_reach(one)]
+        left = [
+            one
+            for at, one in enumerate(self.seen.untried)
+            if at not in self.ruled_out and self._in_reach(one) and not self._loads_in_vain(one)
+        ]
         if model is None:
             return [(one, None) for one in left]
         return [
@@ -163,6 +172,32 @@ class Outlook:
             workers if isinstance(workers, int) else 0,
             len(self.candidates[at]),
         )
+
+    @cached_property
+    def loading_is_enough(self) -> bool:
+        """The fastest so far waits so little that no other loading would win what counts as more."""
+        best = self.seen.fastest
+        cap = loading_most(best) if best is not None else None
+        return cap is not None and cap < WORTH_A_LAUNCH
+
+    @cached_property
+    def only_other_trainings(self) -> bool:
+        """All that is left to try changes the training."""
+        seen = self.seen
+        return all(not trains_alike(one, seen.own, seen.experiment.own_same) for one in self.allowed)
+
+    def _loads_in_vain(self, settings: Mapping[str, Scalar]) -> bool:
+        """Its step has been seen by a trial that waited so little that no other loading of it would win."""
+        return bool(self._fed) and self._step_of(settings) in self._fed
+
+    @cached_property
+    def _fed(self) -> frozenset[frozenset[tuple[str, Scalar]]]:
+        caps = ((one, loading_most(one)) for one in self.seen.fitting)
+        return frozenset(self._step_of(turned(one)) for one, cap in caps if cap is not None and cap < WORTH_A_LAUNCH)
+
+    def _step_of(self, settings: Mapping[str, Scalar]) -> frozenset[tuple[str, Scalar]]:
+        """All but how its data are loaded."""
+        return frozenset(one for one in comes_to(settings, self.seen.own) if one[0] not in LOADING)
 
     def _in_reach(self, settings: Mapping[str, Scalar]) -> bool:
         batch = settings.get("batch_size")

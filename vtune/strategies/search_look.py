@@ -36,7 +36,7 @@ from vtune.strategies.turned import turned
 # So many looks in a row have to say that nothing is to be won; and after so few trials a model knows too little of what
 # it does not know to say it; of fewer where what it said of each has come,
 # or where trials hardly pay.
-LOOKS, LEAST_TRIALS, LEAST_SOONER = 2, 10, 6
+LOOKS, LEAST_TRIALS, LEAST_SOONER, LEAST_OF_STEPS = 2, 10, 6, 4
 MOST_WORTH, UNFORETOLD = DELTA, 5.0
 # Of what has not been tried, so many are told.
 NEXT_BEST = 5
@@ -172,8 +172,19 @@ class Look:
         until = self._until
         own = [one.trial for one in self._known.records if one.origin == ORIGIN and one.trial <= until]
         worth = self._worth_a_trial
+        if self._outlook.only_other_trainings:
+            # Two launches do not show less of another training, and it is not chosen for less.
+            worth = MOST_WORTH
         sooner = self._chooser.foretold_well or worth >= MOST_WORTH
-        if self._done.counted < (LEAST_SOONER if sooner else LEAST_TRIALS):
+        least = LEAST_SOONER if sooner else LEAST_TRIALS
+        if self._outlook.loading_is_enough:
+            if not self._outlook.allowed:
+                return Ended(
+                    why="the training waits for nothing that could be loaded sooner, and nothing else is turned"
+                )
+            # Only what the step itself takes is open, of which each trial tells by its own.
+            least = LEAST_OF_STEPS
+        if self._done.counted < least:
             return None
         before = self._chooser.in_vain(until) if self._chooser.mistrust is not None else None
         if before is not None:

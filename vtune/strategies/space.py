@@ -43,7 +43,7 @@ def space_of(
     left_out: list[str] = []
     for knob in knobs_of(experiment.knobs):
         one: Dimension | str | None
-        if knob is PIN_MEMORY and (useless := _nowhere_to_copy_to(experiment, machine, baseline)) is not None:
+        if knob is PIN_MEMORY and (useless := nowhere_to_copy_to(experiment, machine, baseline)) is not None:
             one = useless
         else:
             one = _dimension(knob, experiment, machine, own, (ran or {}).get(knob.name, ()))
@@ -97,7 +97,7 @@ def may_launch(
     return by_names[names]
 
 
-def _nowhere_to_copy_to(experiment: Experiment, machine: Machine, baseline: TrialRecord | None) -> str | None:
+def nowhere_to_copy_to(experiment: Experiment, machine: Machine, baseline: TrialRecord | None) -> str | None:
     """A driver that shows nothing may have a device all the same."""
     named = {*experiment.settings, *(binding.name for binding in experiment.knobs)}
     measured = baseline.measurement if baseline is not None else None

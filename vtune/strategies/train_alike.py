@@ -14,8 +14,8 @@ from vtune.domain.record import TrialRecord
 from vtune.strategies.foresight import WORTH_A_LAUNCH, fitted
 from vtune.strategies.turned import turned
 
-# The leader's own without what makes it another training, and what a model that has seen it expects more of.
-MOST_ALIKE = 2
+# Trials of them.
+MOST_ALIKE = 1
 # What torch does where neither a config nor a trial says it: one batch to a step of the optimizer.
 USUAL_BATCH: Mapping[str, Scalar] = {"accumulate_steps": 1}
 
@@ -40,7 +40,7 @@ def alike_to_measure(
     kept = {name: value for name, value in turned(leader).items() if stays(name)}
     without = {**kept, **{name: value for name, value in experiment.settings.items() if not stays(name)}}
     model, best = fitted(records, machine), choice.best_same
-    alike = [without, *(one for one in candidates if _trains_alike(one, own, own_same))]
+    alike = [without, *(one for one in candidates if trains_alike(one, own, own_same))]
     foretold = model.predict_all(alike) if model is not None else [None] * len(alike)
     known = model.predict(turned(best)) if model is not None and best is not None and has_rate(best) else None
     if model is None or known is None:
@@ -59,7 +59,8 @@ def alike_to_measure(
     return alike[at] if most > known.samples_per_s * WORTH_A_LAUNCH else None
 
 
-def _trains_alike(asked: Mapping[str, Scalar], own: Mapping[str, Scalar], own_same: Collection[str]) -> bool:
+def trains_alike(asked: Mapping[str, Scalar], own: Mapping[str, Scalar], own_same: Collection[str]) -> bool:
+    """Asked for on top of the user's own settings."""
     if any(changes(name, own_same) and own.get(name) != value for name, value in asked.items()):
         return False
     return _batch({**own, **asked}) == _batch(own)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from vtune.analysis.rungs import Judged
 from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
+from vtune.knobs.loader import PIN_MEMORY
 from vtune.strategies.foresight import WORTH_A_LAUNCH, Foresight
+from vtune.strategies.space import nowhere_to_copy_to
 from vtune.strategies.walk_candidates import Candidate, against
 from vtune.strategies.walk_path import Ask, Path, Underway
 from vtune.strategies.walk_rung import Foresee, accumulate_instead, skip, try_rung
@@ -30,10 +32,13 @@ class _Climbed:
 
 def climb(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, TrialRecord, None]:
     every = path.candidates(one.phase)
-    one.pending = [each for each in every if each.why_not is None]
+    idle = nowhere_to_copy_to(path.course.experiment, path.course.machine, path.baseline)
     for each in every:
-        if each.why_not is not None:
-            skip(path, one, each.turned, each.why_not)
+        why_not = each.why_not or (idle if set(each.turned) == {PIN_MEMORY.name} else None)
+        if why_not is None:
+            one.pending.append(each)
+        else:
+            skip(path, one, each.turned, why_not)
     for ladder in dict.fromkeys(each.ladder for each in one.pending):
         so_far = _Climbed()
         yield from _go(path, one, foresee, so_far, ladder, below=False)

@@ -7,10 +7,10 @@ import pytest
 
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
-from vtune.analysis.rungs import Judged, batch_words, judge_rung, loading_most, ruled_out, too_big_for
+from vtune.analysis.rungs import Judged, batch_words, judge_rung, loading_most, ruled_out, threads_most, too_big_for
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.phases import Success
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import ProcessUse, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 BEFORE = a_trial(1, 10.0)
@@ -134,3 +134,23 @@ def test_better_loading_wins_no_more_than_the_training_waits() -> None:
     most = loading_most(waits)
     assert most is not None and most == pytest.approx(1.01 / 0.98)
     assert loading_most(replace(BEFORE, diagnosis=replace(BEFORE.diagnosis, headroom=None))) is None
+
+
+def beside(cpu: float | None, queued: float | None) -> TrialRecord:
+    main = ProcessUse(role="main", cpu_fraction=cpu, queued_fraction=queued)
+    return replace(
+        BEFORE,
+        measurement=replace(BEFORE.measurement, processes=(main,)),
+        diagnosis=replace(BEFORE.diagnosis, headroom=1.0),
+    )
+
+
+def test_what_the_training_stands_in_line_for_is_to_be_had_by_other_loading() -> None:
+    alone, crowded = (loading_most(beside(0.8, queued)) for queued in (0.0, 0.2))
+    assert alone is not None and crowded is not None
+    assert crowded / alone == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(("cpu", "most"), [(0.02, 1.0), (1.0, 1.0), (1.9, None), (None, None)])
+def test_threads_win_nothing_where_one_core_is_all_that_is_used(cpu: float | None, most: float | None) -> None:
+    assert threads_most(beside(cpu, 0.0)) == most

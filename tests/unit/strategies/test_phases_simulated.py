@@ -61,7 +61,8 @@ def test_guided_comes_within_three_percent_of_brute_force_on_the_rehearsal(tmp_p
     best = max(truth(REHEARSAL, dict(zip(names, values, strict=True))) for values in grid)
     assert truth(REHEARSAL, walk.settings) > 0.97 * best
     assert walk.best is not None and ruled_out(walk.best, ITS_LIMITS, None) is None
-    assert len([record for record in history if record.race is None]) <= 10
+    # One of them is the best of the user's own effective batch, beside the winner's.
+    assert len([record for record in history if record.race is None]) <= 11
 
 
 # The best of some 50 to 100 settings under the limits, each by a long run.
