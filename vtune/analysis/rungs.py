@@ -4,7 +4,7 @@ samples, never by a step's time, which a larger batch always makes longer."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,6 @@ from vtune.analysis.compare import Z95, ratio_of
 from vtune.analysis.fit import excess_of, needs_text, out_of_room, out_of_shm, room_text
 from vtune.analysis.lost import steps_text
 from vtune.analysis.race import DELTA
-from vtune.analysis.same_training import another_training
 from vtune.analysis.two_sides import Z99
 from vtune.domain.choice import Ratio
 from vtune.domain.experiment import Limits
@@ -63,12 +62,10 @@ def judge_rung(
     ram_total_bytes: int | None,
     cores: float | None,
     of_few: bool = False,
-    own_same: Collection[str] = (),
 ) -> Judged:
     """`before` is the trial that stands for what had won so far; what it lacks is not held against the rung. A plan
     compares many times: two launches are told apart by an interval of 99 %, as wherever nobody counts how often; of the
-    few rungs that a model has chosen (`of_few`) by one of 95 %, and the choice at the end judges them all again. Not so
-    another training (`own_same`: the user's own knobs of class SAME make none), which has to be shown by itself."""
+    few rungs that a model has chosen (`of_few`) by one of 95 %, and the choice at the end judges them all again."""
     missing = criteria_unmeasured(rung, success)
     failed = _ruled_out(rung, limits, ram_total_bytes)
     if failed is not None:
@@ -79,7 +76,7 @@ def judge_rung(
         regimes = f"read its data {rung.measurement.cache}, trial {before.trial} {before.measurement.cache}"
         return Judged(kept=False, why=f"it {regimes}: not comparable", not_judged=missing)
     ranked_by = metric_of((rung, before))
-    widen = 1.0 if of_few and not another_training(rung, before, own_same) else Z99 / Z95
+    widen = 1.0 if of_few else Z99 / Z95
     ratio = ratio_of(launched_rate(rung, ranked_by, cores), launched_rate(before, ranked_by, cores), widen=widen)
     said = f"{times(ratio.value, ratio.ci95)} of trial {before.trial}"
     faster = ratio.shown_faster_by(math.log1p(DELTA))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vtune.analysis.comparable import settings_of
+from vtune.analysis.same_training import another_training
 from vtune.domain.phases import Walk, rolled_back
 from vtune.domain.record import TrialRecord
 from vtune.strategies.confirm import Found, confirmation_of
@@ -33,21 +34,35 @@ def end_of(path: Path, known: Known, history: Sequence[TrialRecord]) -> Walk:
     confirmed = confirmation_of(found, known, history, launches=course.asked.confirm)
     path.trials = list(confirmed.trials)
     path.settings, path.best = confirmed.settings, confirmed.best
-    _keep_what_was_shown(path, known)
+    if confirmed.proposal is None:
+        _judged_again(path, known)
     if confirmed.proposal is None:
         return path.walk(None)
     path.stage = "confirm"
     return path.walk(confirmed.proposal, confirmed.left)
 
 
-def _keep_what_was_shown(path: Path, known: Known) -> None:
-    """A step that two launches did not show to be faster, and those that confirm did."""
-    if path.best is None:
+def _judged_again(path: Path, known: Known) -> None:
+    """By all launches, and over all others: a step that two of them did not show to be faster may be by now, and one
+    that makes another training, on which others were built, may not be over what trains the same."""
+    best, own = path.best, path.baseline
+    if best is None or own is None:
         return
-    won = {one.trial for one in known.records if settings_of(one) == settings_of(path.best)}
+    own_same = path.course.experiment.own_same
+    of = {one.trial: one for one in known.records}
+    won = {one.trial for one in known.records if settings_of(one) == settings_of(best)}
+    is_other = another_training(best, own, own_same)
     for one in path.begun:
         for at, rung in enumerate(one.rungs):
-            if rung.state == "rejected" and rung.gain is not None and rung.trial in won:
+            if rung.trial is None or rung.gain is None:
+                continue
+            if rung.state == "rejected" and rung.trial in won:
                 one.rungs[at] = replace(rung, state="kept", why=f"{rung.why}; the launches that confirm show it")
                 one.kept.update(rung.turned)
-                one.why = told(one)
+            elif rung.state == "kept" and not is_other and another_training(of[rung.trial], own, own_same):
+                why = f"{rung.why}; not shown over trial {best.trial}, which trains as your own settings do"
+                one.rungs[at] = replace(rung, state="rejected", why=why)
+                one.kept = {name: value for name, value in one.kept.items() if rung.turned.get(name) != value}
+            else:
+                continue
+            one.why = told(one)

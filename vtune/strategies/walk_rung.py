@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from vtune.analysis.comparable import contradicting, has_rate, same_cache
 from vtune.analysis.race import DELTA
 from vtune.analysis.rungs import Judged, batch_words, judge_rung
-from vtune.analysis.same_training import another_training
 from vtune.domain.choice import Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import times
@@ -65,7 +64,7 @@ def try_rung(
         turned=turned,
     )
     before = yield from _read_alike(path, one, rung, before, turned)
-    course, own_same = path.course, path.course.experiment.own_same
+    course = path.course
     judged = judge_rung(
         rung,
         before,
@@ -74,11 +73,9 @@ def try_rung(
         ram_total_bytes=course.machine.ram_bytes,
         cores=course.machine.cores,
         of_few=one.phase.by_model,
-        own_same=own_same,
     )
-    # Of a trial that it knew the model promises nothing; and another training has to be shown by its trial alone.
-    alike = not another_training(rung, before, own_same)
-    if rung.trial > latest and alike and _as_promised(judged, promised):
+    # Of a trial that it knew the model promises nothing.
+    if rung.trial > latest and _as_promised(judged, promised):
         judged = replace(judged, kept=True, why=_kept_words(judged, promised, before))
     resized = judged.kept and path.baseline is not None and not SIZES.isdisjoint(turned)
     larger = batch_words(rung, path.baseline) if resized and path.baseline is not None else ""
