@@ -196,8 +196,8 @@ def test_where_nothing_is_to_be_won_the_rest_is_given_back(tmp_path: Path) -> No
     search = Search(experiment=experiment, machine=study.machine, trials=20)
     history = study.run(search)
     hunt = search.hunt(history)
-    assert len(tried(history)) <= 10 and hunt.given_back == 20 - len(tried(history)) >= 10
-    assert hunt.ended is not None and "another trial would win" in hunt.ended
+    assert len(history) <= 6 and hunt.given_back == 20 - len(tried(history)) >= 14
+    assert hunt.ended is not None
     assert hunt.settings == {} and hunt.best is not None and hunt.best.trial == 1
     # What confirms does not open it again.
     assert search.propose(history) is None

@@ -43,6 +43,12 @@ def test_no_batch_is_tried_that_is_over_four_times_as_large_as_one_that_ran() ->
     assert 16 not in drawn_batches([first, failed])
 
 
+def never_fed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trial rules out that its step could be fed better."""
+    monkeypatch.setattr(Outlook, "loading_is_enough", False)
+    monkeypatch.setattr(Outlook, "_fed", frozenset())
+
+
 @pytest.mark.parametrize(
     ("since", "foretold_well", "samples", "ends_after"),
     [
@@ -68,6 +74,7 @@ def test_it_gives_up_after_ten_trials_or_six_that_it_foretold_or_that_hardly_pay
     def nothing_to_win(outlook: Outlook, *, off_times: float = 1.0, worth: float = 0.0) -> bool:
         return max(one.trial for one in outlook.seen.known.records) >= since
 
+    never_fed(monkeypatch)
     monkeypatch.setattr(Outlook, "nothing_to_win", nothing_to_win)
     monkeypatch.setattr(search_next, "foretold_well", lambda records: foretold_well)
     surface = FOUR_CORES if samples is None else replace(FOUR_CORES, epochs=1, samples_per_epoch=samples)
@@ -110,8 +117,19 @@ def test_optuna_is_told_by_how_much_a_trial_is_over_its_limit(monkeypatch: pytes
     }
 
 
+def test_where_the_leader_waits_for_nothing_four_trials_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outlook, "nothing_to_win", lambda outlook, **asked: True)
+    monkeypatch.setattr(Outlook, "loading_is_enough", True)
+    study = SimulatedStudy(FOUR_CORES, simulated_experiment(FOUR_CORES), tmp_path)
+    search = Search(experiment=study.experiment, machine=study.machine, trials=20, confirm=False)
+    assert len(study.run(search)) == 4
+
+
 @pytest.mark.slow
 def test_a_mistrusted_model_and_optuna_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    never_fed(monkeypatch)
     experiment = simulated_experiment(FOUR_CORES, knobs=(KnobBinding(name="batch_size"),))
     study = SimulatedStudy(FOUR_CORES, experiment, tmp_path)
     search = Search(experiment=experiment, machine=study.machine, trials=9, confirm=False)

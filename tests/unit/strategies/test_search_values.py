@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from support.made_up import MACHINE, MadeUp, Settings, Told, an_experiment, launched
 from support.simulated import SimulatedStudy, simulated_experiment
 from vtune.domain.record import TrialRecord, WhatIf
@@ -11,6 +13,7 @@ from vtune.domain.search import Space
 from vtune.domain.trial import Proposal
 from vtune.execution.engines.simulated.surface import MIB, Box, LoaderCost, Memory, SampleCost, StepCost, Surface
 from vtune.strategies.search import Search
+from vtune.strategies.search_auto import Outlook
 
 # Batches come from far away: a worker waits for all but a tenth of its time.
 FAR_AWAY = Surface(
@@ -94,8 +97,12 @@ class Advised(SimulatedStudy):
         return replace(record, measurement=replace(record.measurement, what_if=(advice,)))
 
 
-def test_what_the_replay_of_the_best_advises_is_tried_once_the_models_pick_won_nothing(tmp_path: Path) -> None:
+def test_what_the_replay_of_the_best_advises_is_tried_once_the_models_pick_won_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A report would advise it at the end, and nobody would have tried it."""
+    # Whose loading is enough is advised nothing.
+    monkeypatch.setattr(Outlook, "_fed", frozenset())
     own = {"workers": 2, "prefetch_factor": 2, "batch_size": 4, "persistent_workers": False}
     surface = replace(
         FAR_AWAY, sample=SampleCost(cpu_s=0.004, cv=0.2, batch_bytes=1e5), step=StepCost(base_s=0.08), settings=own,
