@@ -134,7 +134,7 @@ def test_the_plan_comes_first_and_a_dry_run_ends_there(here: Path, phase: Phase)
     code, out, err = phase("--dry-run")
     assert code == 0 and err == ""
     assert "1  workers: 2 → 4" in out and "2  batch: batch_size 1" in out and "A: workers=4 batch_size=2" in out
-    assert "at most 5 trials of at most 3 min each, start-ups apart: at most 15 min" in out
+    assert "at most 8 trials of at most 3 min each, start-ups apart: at most 24 min" in out
     assert "a race of 4 to 20 launches" in out and out.rstrip().endswith("nothing was started")
     assert not (here / "results").exists()
     told = json.loads(phase("--dry-run", "--json", "--no-confirm")[1])
