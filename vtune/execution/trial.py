@@ -28,6 +28,7 @@ from vtune.execution.evidence_stacks import take_stacks
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
+from vtune.execution.spending import Spending
 from vtune.execution.stopping import (
     STEPS_BETWEEN,
     has_seen_enough,
@@ -49,13 +50,13 @@ Phase = Literal["starting", "loading", "stepping", "ending"]
 # New records are read this often: the trial overshoots its window by about as much.
 POLL_S = 0.1
 PROGRESS_S = 0.5
-# With all steps measured, a trial that waits for a validation reads the log so often: what was seen is gone through
-# anew each time, and grows.
-WAITING_S = 1.0
+# A look goes through all steps so far, an estimate replays them: on cores that are all busy with loader workers, both
+# are taken from the training (decision 0006). Shares of one core.
+LOOKS_SHARE, ESTIMATES_SHARE = 0.003, 0.01
 # A provisional answer is made anew at most so often, and after so many more steps once the window could end.
 ESTIMATE_S = 2.0
-# Memory of the devices is judged from all samples so far, which grow.
-VRAM_S = 1.0
+# Memory of the devices is judged from all samples so far, which grow; and so is whether the window may end.
+VRAM_S = JUDGE_S = 1.0
 # Training and validation, the pass before and this one: older workers are gone, and their numbers may be others' now.
 RECENT_PASSES = 4
 # A provisional answer is shown from this step on.
@@ -180,41 +181,59 @@ class _Observer:
         self.ending: EndedBy = "itself"
         self._overdue_s = math.inf
         self._log = StepLog(folder)
-        self._look_due_s = self._vram_due_s = started_s
+        self._looks = Spending(LOOKS_SHARE, every_s=POLL_S, now_s=started_s)
+        self._estimates = Spending(ESTIMATES_SHARE, every_s=ESTIMATE_S, now_s=started_s)
+        self._vram_due_s = started_s
+        # Records since the last look; with so many steps the window may be full.
+        self._has_news, self._full_at = False, 0
         self._copies_read = 0
         self._roles: Roles | None = None
         self._measured = 0
+        self._slowest_step_s = 0.0
+        self._judge_due_s = started_s
         self._first_sign_s: float | None = None
         self._last_event_s = self.started_s
         self._estimate: Measurement | None = None
         self._estimated_at = -1
-        self._estimate_due_s = started_s
         self._beat_look_at = LEAST_STEPS
 
     def look(self, now: float) -> None:
-        """At the machine on a fixed grid, at the step log whenever it grew."""
+        """At the machine on a fixed grid, at the step log when it grew."""
         self._sampling.look(now)
-        if now < self._look_due_s or not self._log.refresh():
-            return
-        self._last_event_s = now
+        if self._log.refresh():
+            self._has_news, self._last_event_s = True, now
+            self._meet_those_who_came(now)
+        if self._has_news and (self._looks.is_due(now) or self._may_be_full()):
+            with self._looks.on(now):
+                self._go_through_steps(now)
+
+    def _meet_those_who_came(self, now: float) -> None:
         if self._first_sign_s is None and (self._log.delivered or self._log.backwards or self._log.steps):
             self._first_sign_s = now
             self._sampling.expect_memory_at(now + 1.0)
-        self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
-        self._measured = steps_measured(self._roles, self._log.loaded, self._log.facts)
-        if self._measured >= self._watch.window.max_steps:
-            self._look_due_s = now + WAITING_S
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
-        self._read_copies(now, recent)
 
-    def _read_copies(self, now: float, passes: Sequence[Fact]) -> None:
+    def _may_be_full(self) -> bool:
+        return self._measured < self._watch.window.steps and len(self._log.steps) >= self._full_at
+
+    def _go_through_steps(self, now: float) -> None:
+        self._has_news = False
+        self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
+        self._measured = steps_measured(self._roles, self._log.loaded, self._log.facts)
+        self._full_at = len(self._log.steps) + self._watch.window.steps - self._measured
+        steps = self._roles.steps if self._roles is not None else ()
+        self._slowest_step_s = max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
+        self._judge_due_s = now
+        self._read_copies(now)
+
+    def _read_copies(self, now: float) -> None:
         """Growth by copies on write shows in the dear readings alone: one after the start-up, one halfway, and the one
         at the window's end."""
         if self._copies_read < 2 and self._measured >= self._copies_read * self._watch.window.steps / 2 + 1:
             self._copies_read += 1
-            if worth_reading(passes):
+            if worth_reading(self._log.facts_named("pass")[-RECENT_PASSES:]):
                 self._sampling.sample(now, with_pss=True, needed=True)
 
     def reason_to_end(self, now: float) -> EndedBy | None:
@@ -227,14 +246,17 @@ class _Observer:
             if now - self.started_s > window.startup_time_s:
                 return "startup_time"
             return self._hang_at_the_start(now)
-        if self._enough():
-            return "window"
-        if self._is_beaten():
-            return "beaten"
+        if now >= self._judge_due_s:
+            # At once after each look; else only memory and time go on.
+            self._judge_due_s = now + JUDGE_S
+            if self._enough(now):
+                return "window"
+            if self._is_beaten(now):
+                return "beaten"
         if now - self._first_sign_s > window.trial_time_s:
-            still_s = max(STILL_SHARE * window.trial_time_s, HANG_STEPS * self._slowest_step_s())
+            still_s = max(STILL_SHARE * window.trial_time_s, HANG_STEPS * self._slowest_step_s)
             return "standstill" if now - self._last_event_s > still_s else "trial_time"
-        if now - self._last_event_s > max(window.hang_time_s, HANG_STEPS * self._slowest_step_s()):
+        if now - self._last_event_s > max(window.hang_time_s, HANG_STEPS * self._slowest_step_s):
             return "hang"
         return None
 
@@ -266,7 +288,7 @@ class _Observer:
             # The tree is still whole: its memory is read once more.
             self._sampling.sample(time.monotonic(), with_pss=True, needed=True)
         if grace_s is None:
-            grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s())
+            grace_s = max(LEAST_GRACE_S, 3 * self._slowest_step_s)
         if self._roles is None:
             grace_s = 0.0  # only a training that steps can end itself
         try:
@@ -321,11 +343,7 @@ class _Observer:
         fastest = min(times[-20:], default=1.0)
         return self._roles.steps[-1].number + 2 + int(1.0 / max(fastest, 1e-3))
 
-    def _slowest_step_s(self) -> float:
-        steps = self._roles.steps if self._roles else ()
-        return max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
-
-    def _enough(self) -> bool:
+    def _enough(self, now: float) -> bool:
         window = self._watch.window
         if self._watch.ceiling:
             return self._ceiling_is_found()
@@ -339,21 +357,24 @@ class _Observer:
             return False
         if window.steps >= window.max_steps:
             return True
-        is_fresh = self._measured < self._estimated_at + STEPS_BETWEEN and self._estimated_at >= window.steps
-        if is_fresh and self._measured < window.max_steps:
-            return False
-        estimate = self._estimate if is_fresh else self._estimate_afresh()
+        if self._estimated_at >= (window.steps if self._measured < window.max_steps else window.max_steps):
+            # That one was not enough.
+            if not self._estimate_is_due(now):
+                return False
+        estimate = self._estimate_afresh(now)
         if estimate is None:
             return True
         if waits_for_long_steps(estimate, window, self._watch.earlier, len(self._roles.steps) if self._roles else 0):
             return False
         return self._measured >= window.max_steps or has_seen_enough(estimate, window, self._known_elsewhere().batches)
 
-    def _is_beaten(self) -> bool:
+    def _is_beaten(self, now: float) -> bool:
         beat = self._spec.beat
         if beat is None or self._watch.scout or self._measured < self._beat_look_at:
             return False
-        estimate = self._estimate if self._estimated_at == self._measured else self._estimate_afresh()
+        if self._estimated_at != self._measured and not self._estimates.is_due(now):
+            return False
+        estimate = self._estimate if self._estimated_at == self._measured else self._estimate_afresh(now)
         self._beat_look_at = self._measured + STEPS_BETWEEN
         cores = self._watch.cores
         # Quickly at each look; what would end it is made once more, as its record will tell it.
@@ -371,14 +392,17 @@ class _Observer:
         return self._measured >= CEILING_STEPS and self._last_event_s - self._first_sign_s > CEILING_S
 
     def _estimate_now(self, now: float) -> Measurement | None:
-        if now >= self._estimate_due_s and self._estimated_at != self._measured:
-            return self._estimate_afresh()
+        if self._estimates.is_due(now) and self._estimated_at != self._measured:
+            return self._estimate_afresh(now)
         return self._estimate
 
-    def _estimate_afresh(self) -> Measurement | None:
+    def _estimate_is_due(self, now: float) -> bool:
+        return self._measured >= self._estimated_at + STEPS_BETWEEN and self._estimates.is_due(now)
+
+    def _estimate_afresh(self, now: float) -> Measurement | None:
         if self._roles is not None:
-            self._estimated_at, self._estimate_due_s = self._measured, time.monotonic() + ESTIMATE_S
-            self._estimate = self._measure(provisional=True)
+            with self._estimates.on(now):
+                self._estimated_at, self._estimate = self._measured, self._measure(provisional=True)
         return self._estimate
 
     def _measure(self, *, provisional: bool) -> Measurement:

@@ -1,0 +1,131 @@
+"""Processor time that a trial's watcher takes, in virtual time: no clock of this machine decides anything here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.training_log import TrainingLog
+from vtune.domain.experiment import PlannedRun, Window
+from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
+from vtune.execution import trial as trial_module
+from vtune.execution.spending import Spending
+from vtune.execution.trial import ESTIMATES_SHARE, LOOKS_SHARE, Watch, run_trial
+from vtune.journal.paths import TrialPaths
+
+SPEC = TrialSpec(
+    trial=1, origin="asked", reason="", settings={}, effects=(), command=("python",), cwd="/", env={}, token="t"
+)
+
+
+class Clocks:
+    """Seconds of the machine, and of vtune's own processor time."""
+
+    def __init__(self) -> None:
+        self.now_s = self.spent_s = 0.0
+
+    def spends(self, function: Any, cost_s: float) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.spent_s += cost_s
+            self.now_s += cost_s
+            return function(*args, **kwargs)
+
+        return counted
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
+    clocks = Clocks()
+    monkeypatch.setattr(time, "monotonic", lambda: clocks.now_s)
+    monkeypatch.setattr(time, "sleep", clocks.sleep)
+    monkeypatch.setattr(trial_module, "Spending", partial(Spending, spent=lambda: clocks.spent_s))
+    yield clocks
+    monkeypatch.undo()
+
+
+class Stepping:
+    """A training of equal steps, which ends when it is told to."""
+
+    own_pids = ()
+
+    def __init__(self, log: TrainingLog, clocks: Clocks, step_s: float) -> None:
+        self._log, self._clocks, self._step_s, self._ended = log, clocks, step_s, False
+        self.steps = 0
+
+    def start(self, spec: TrialSpec, folder: Path) -> Stepping:
+        self._log.begin()
+        return self
+
+    def pids(self) -> tuple[int, ...]:
+        return ()
+
+    def poll(self) -> TrialOutcome | None:
+        while self._log.now < self._clocks.now_s:
+            self._log.batch(2)
+            self._log.backward()
+            self._log.step()
+            self._log.now += self._step_s - 0.03
+            self.steps += 1
+        return TrialOutcome(ended_by="window", exit_code=0, signal=None, seconds=1.0) if self._ended else None
+
+    def end(self, reason: EndedBy, grace_s: float) -> None:
+        self._ended = True
+
+    kill = close = end
+
+    def __enter__(self) -> Stepping:
+        return self
+
+    def __exit__(self, *error: Any) -> None: ...
+
+
+@pytest.mark.parametrize("step_s", [0.04, 0.4])
+def test_a_watcher_takes_at_most_its_share_of_a_core(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    look_s, estimate_s = 0.004, 0.04
+    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, look_s))
+    measured = trial_module.measure
+
+    def never_sure(*args: Any, **kwargs: Any) -> Any:
+        return replace(measured(*args, **kwargs), samples_per_s=1.0, samples_per_s_ci95=(0.1, 9.0), rate_from="twin")
+
+    monkeypatch.setattr(trial_module, "measure", clocks.spends(never_sure, estimate_s))
+    training = Stepping(TrainingLog(tmp_path), clocks, step_s)
+    watch = Watch(window=Window(steps=50, max_steps=300, trial_time_s=1e4), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
+    assert training.steps >= 300
+    # The first of each comes at once.
+    allowed_s = (LOOKS_SHARE + ESTIMATES_SHARE) * clocks.now_s + 2 * (look_s + estimate_s)
+    assert clocks.spent_s <= 1.05 * allowed_s
+
+
+def test_a_window_ends_with_its_steps_however_dear_a_look_is(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, 0.03))
+    training = Stepping(TrainingLog(tmp_path), clocks, 0.04)
+    watch = Watch(window=Window(steps=50, max_steps=50), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
+    assert training.steps < 70
+
+
+def test_dear_work_is_done_so_seldom_that_its_share_holds() -> None:
+    spent = iter([0.0, 0.5, 1.0, 1.01])
+    work = Spending(0.1, every_s=2.0, now_s=0.0, spent=lambda: next(spent))
+    assert work.is_due(0.0)
+    with work.on(0.0):
+        pass
+    assert not work.is_due(4.9) and work.is_due(5.0)
+    with work.on(5.0):
+        pass
+    assert not work.is_due(6.9) and work.is_due(7.0)
