@@ -1,4 +1,4 @@
-"""Two runs of one training on the same cores, plain and watched, which take turns: what the plain one lacks is its cost.
+"""Two runs of one training on the same cores, plain and watched, which take turns.
 
 Both runs are alive, but only one runs at a time: the other is stopped by SIGSTOP, with all its processes. A turn counts
 whole steps between log lines, so drift of the machine hits both alike.

@@ -18,7 +18,6 @@ from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.growth_copies import worth_reading
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import Roles, find_roles
-from vtune.domain.events import Fact
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress, TuningEvent
 from vtune.domain.record import Measurement, TrialRecord
@@ -357,10 +356,9 @@ class _Observer:
             return False
         if window.steps >= window.max_steps:
             return True
-        if self._estimated_at >= (window.steps if self._measured < window.max_steps else window.max_steps):
-            # That one was not enough.
-            if not self._estimate_is_due(now):
-                return False
+        least = window.steps if self._measured < window.max_steps else window.max_steps
+        if self._estimated_at >= least and not self._estimate_is_due(now):
+            return False  # that one was not enough
         estimate = self._estimate_afresh(now)
         if estimate is None:
             return True
