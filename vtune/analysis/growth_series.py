@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -71,10 +72,14 @@ def ready_bytes(roles: Roles, loaded: Sequence[BatchLoaded], batch_bytes: int | 
     """Of batches that workers have made and the training has not taken, at a time."""
     passes = [one for one in roles.passes if one.begun_s is not None and one.worker_pids] if batch_bytes else []
     begins = [one.begun_s or 0.0 for one in passes]
-    made = [
-        sorted(b.finished_s for b in loaded if b.pid in one.worker_pids and b.resume == one.resume) for one in passes
-    ]
-    taken = [sorted(b.returned_s for b in roles.batches if b.pass_number == one.number) for one in passes]
+    finished: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for load in loaded:
+        finished[load.pid, load.resume].append(load.finished_s)
+    returned: dict[int, list[float]] = defaultdict(list)
+    for batch in roles.batches:
+        returned[batch.pass_number].append(batch.returned_s)
+    made = [sorted(t for pid in one.worker_pids for t in finished[pid, one.resume]) for one in passes]
+    taken = [sorted(returned[one.number]) for one in passes]
 
     def at(t_s: float) -> int:
         n = bisect_right(begins, t_s) - 1

@@ -281,6 +281,9 @@ class _Observer:
 
     def ask_to_end(self, reason: EndedBy, grace_s: float | None = None) -> None:
         self.ending = reason
+        if self._has_news and reason != "limit":
+            # The last look may be long ago, and no rank may have passed the step that all of them shall end after.
+            self._go_through_steps(time.monotonic())
         if reason in ("hang", "standstill", "startup_time") or (reason == "trial_time" and self._roles is None):
             take_stacks(self._folder, self._trial.pids(), self._log.facts_named("stacks"))
         if reason in ("window", "beaten"):
@@ -390,7 +393,8 @@ class _Observer:
         return self._measured >= CEILING_STEPS and self._last_event_s - self._first_sign_s > CEILING_S
 
     def _estimate_now(self, now: float) -> Measurement | None:
-        if self._estimates.is_due(now) and self._estimated_at != self._measured:
+        # Whoever waits for its end needs no number that the record will have.
+        if self.ending == "itself" and self._estimates.is_due(now) and self._estimated_at != self._measured:
             return self._estimate_afresh(now)
         return self._estimate
 

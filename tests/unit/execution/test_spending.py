@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.training_log import TrainingLog
+from support.trial_writer import PID
 from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import trial as trial_module
@@ -117,6 +118,38 @@ def test_a_window_ends_with_its_steps_however_dear_a_look_is(
     watch = Watch(window=Window(steps=50, max_steps=50), planned=PlannedRun())
     run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
     assert training.steps < 70
+
+
+class TwoRanks(Stepping):
+    def __init__(self, folder: Path, clocks: Clocks, step_s: float) -> None:
+        super().__init__(TrainingLog(folder), clocks, step_s)
+        self._other = Stepping(TrainingLog(folder, pid=PID + 1), clocks, step_s)
+
+    def start(self, spec: TrialSpec, folder: Path) -> Stepping:
+        self._other.start(spec, folder)
+        return super().start(spec, folder)
+
+    def poll(self) -> TrialOutcome | None:
+        self._other.poll()
+        return super().poll()
+
+
+def test_ranks_are_told_to_end_after_a_step_that_none_has_passed_however_long_ago_the_last_look_was(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, 0.06))
+    training = TwoRanks(tmp_path, clocks, 0.04)
+    told: list[tuple[int, Any]] = []
+
+    def interrupted_once(event: Any) -> None:
+        told.append((training.steps, event.provisional))
+        if clocks.now_s > 18.0 and not training._ended:
+            raise KeyboardInterrupt
+
+    watch = Watch(window=Window(steps=10_000, max_steps=10_000), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, interrupted_once)
+    asked = next(steps for steps, _ in told if steps * 0.04 > 18.0)
+    assert int(TrialPaths(tmp_path).stop.read_text()) > asked
 
 
 def test_dear_work_is_done_so_seldom_that_its_share_holds() -> None:
