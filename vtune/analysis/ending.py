@@ -179,7 +179,7 @@ def _disk_is_used_up(over: Passed | None, window: Window, seen: Seen) -> tuple[T
     most = "" if over is None else f" of {bytes_(over.limit_bytes)}"
     ended = f"ended because it filled the disk space that a trial may fill{most}; --trial-disk sets another limit"
     if seen.measured >= min(ENOUGH_STEPS, window.steps):
-        return TrialStatus.COMPLETED, f"{ended}; {seen.measured} of {window.steps} steps were measured"
+        return TrialStatus.COMPLETED, f"{ended}; {_of_window(window, seen)} were measured"
     if seen.steps == 0:
         return TrialStatus.NOT_OBSERVED, f"{ended}; no step was seen"
     return TrialStatus.TOO_SHORT, f"{ended}; {seen.measured} steps were measured"
@@ -195,13 +195,19 @@ def _named(guard: RamGuard | None, most: str) -> str:
 def _time_is_up(window: Window, seen: Seen) -> tuple[TrialStatus, str]:
     if seen.measured >= PROVISIONAL_STEPS:
         return TrialStatus.COMPLETED, (
-            f"ended by the trial time of {window.trial_time_s:g} s after {seen.measured} of {window.steps} steps"
+            f"ended by the trial time of {window.trial_time_s:g} s after {_of_window(window, seen)}"
         )
     if seen.steps == 0:
         return TrialStatus.NOT_OBSERVED, _nothing_seen(seen, f"within the trial time of {window.trial_time_s:g} s")
     return TrialStatus.TIMED_OUT, (
         f"only {seen.measured} measured steps within the trial time of {window.trial_time_s:g} s"
     )
+
+
+def _of_window(window: Window, seen: Seen) -> str:
+    """A window may grow beyond its steps."""
+    of = f" of {window.steps}" if seen.measured < window.steps else ""
+    return f"{seen.measured}{of} steps"
 
 
 def _hung(how_long: str, seen: Seen) -> str:

@@ -57,6 +57,10 @@ SPAWN_RAISED = re.compile(
 PLACE = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>[^\n]+)$', re.MULTILINE)
 IN_A_THREAD = re.compile(r"^Exception in thread (?P<name>[^\n]*?):?\s*\n(?P<traceback>.*)", re.MULTILINE | re.DOTALL)
 ERROR_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b[^\n]*$", re.MULTILINE)
+# Python's own words between the blocks of a chained traceback.
+CAUSED = "The above exception was the direct cause of the following exception:"
+DURING = "During handling of the above exception, another exception occurred:"
+CHAINED = re.compile(rf"\n\s*\n\s*({re.escape(CAUSED)}|{re.escape(DURING)})\s*\n\s*\n(?=\s*Traceback )")
 # A peer that is gone is what the other ranks die of.
 OF_A_PEER = re.compile(r"(?i)connection (?:closed|reset|refused)|broken pipe|peer|DistBackendError|ChildFailedError")
 
@@ -76,8 +80,7 @@ class Failure:
 
     @property
     def line(self) -> str:
-        words = [line.strip() for line in self.text.splitlines() if line.strip()]
-        return f"{self.type}: {words[0]}" if words else self.type
+        return _with_its_list(f"{self.type}: {self.text}") if self.text.strip() else self.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,16 +280,40 @@ def _of_first_failure(failures: Sequence[Failure], workers: Mapping[int, int], r
 
 
 def _raised(who: str, pid: int | None, traceback: str) -> Root:
-    # Whatever follows the worker's own traceback is about the process that was told of it.
-    own = re.split(r"\n\s*\n", traceback.strip("\n"), maxsplit=1)[0]
-    errors = ERROR_LINE.findall(own)
+    own = _cause_of(traceback)
+    errors = [*ERROR_LINE.finditer(own)]
     places = [place for place in PLACE.finditer(own) if not is_library(place["file"])]
     where = None
     if places:
         where = f"{short_place(places[-1]['file'])}:{places[-1]['line']} in {places[-1]['function'].strip()}"
     return Root(
-        who=who, pid=pid, signal=None, error=(errors[-1] if errors else last_line(own))[:MOST_CHARS], where=where
+        who=who,
+        pid=pid,
+        signal=None,
+        error=(_with_its_list(own[errors[-1].start() :]) if errors else last_line(own))[:MOST_CHARS],
+        where=where,
     )
+
+
+def _cause_of(traceback: str) -> str:
+    """Of a chained traceback the block that tells the cause: the last one, or the one that it names as its cause.
+    Whatever follows the chain is about the process that was told of it."""
+    parts = CHAINED.split(traceback.strip("\n"))
+    at = len(parts) - 1
+    while at and parts[at - 1] == CAUSED:
+        at -= 2
+    return re.split(r"\n\s*\n", parts[at].strip("\n"), maxsplit=1)[0]
+
+
+def _with_its_list(text: str) -> str:
+    """The first line of an error, and where that ends with a colon also what it announces."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = lines[:1]
+    for line in lines[1:]:
+        if not told[-1].endswith(":"):
+            break
+        told.append(line)
+    return " ".join(told)
 
 
 def is_library(file: str) -> bool:
@@ -304,5 +331,5 @@ def _error_of_rank(words: str, rank: int) -> str:
     """torch marks the lines of a rank's traceback where the ranks had found each other."""
     mark = f"[rank{rank}]: "
     own = "\n".join(line[len(mark) :] for line in words.splitlines() if line.startswith(mark))
-    errors = ERROR_LINE.findall(own)
-    return str(errors[-1])[:MOST_CHARS] if errors else ""
+    errors = [*ERROR_LINE.finditer(own)]
+    return _with_its_list(own[errors[-1].start() :])[:MOST_CHARS] if errors else ""

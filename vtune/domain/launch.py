@@ -21,6 +21,8 @@ class Promise:
     trial: int
     samples_per_s: float | None = None
     samples_per_s_ci95: tuple[float, float] | None = None
+    # The trial showed that a long run has that rate.
+    steady: bool = False
     samples_per_s_whole_run: float | None = None
     run_s: float | None = None
     # Samples of one optimizer step over all ranks.

@@ -13,6 +13,7 @@ from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.domain.launch import LaunchSpec, Length, Promise
 from vtune.domain.numbers import rate
 from vtune.domain.record import TrialRecord
+from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt
 from vtune.execution.scout import known_loader, loader_of
@@ -186,6 +187,7 @@ def promise_of(record: TrialRecord, planned: PlannedRun, *, batch_scale: float =
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
         samples_per_s_ci95=measured.samples_per_s_ci95,
+        steady=measured.steady,
         samples_per_s_whole_run=whole,
         run_s=run_s,
         # With another batch beside its settings nothing has run yet.
@@ -212,6 +214,7 @@ def promise_now(first: Promise, record: TrialRecord) -> Promise:
         trial=record.trial,
         samples_per_s=measured.samples_per_s,
         samples_per_s_ci95=measured.samples_per_s_ci95,
+        steady=measured.steady,
         samples_per_s_whole_run=whole,
         run_s=run_s if samples else None,
     )
@@ -271,6 +274,11 @@ def _record(report: StudyReport, trial: int | None) -> TrialRecord:
     if full_run(found):
         raise UsageError(
             f"trial {trial} is a launch itself: {found.reason}", hint="launch the trial that it was the full run of"
+        )
+    if found.status is TrialStatus.INVALID:
+        raise UsageError(
+            f"trial {trial} did not run with its settings: {found.detail or 'they took no effect'}",
+            hint="launch a trial that completed, or --best",
         )
     if found.measurement.samples_per_s is None or found.measurement.ceiling is not None:
         raise UsageError(

@@ -43,7 +43,7 @@ def _head_lines(spec: LaunchSpec, notes: tuple[str, ...]) -> Iterator[str]:
         f"launch {spec.launch} of {spec.study}: the settings of trial {promise.trial}, "
         f"{settings_text(spec.settings) or 'as they are'}"
     )
-    steady = "" if promise.samples_per_s is None else ", steady"
+    steady = "" if promise.samples_per_s is None else ", steady" if promise.steady else ", not shown to be steady"
     long = "" if promise.run_s is None else f"; {seconds(promise.run_s)} for the whole run, start-up and pauses too"
     yield f"promised: {rate(promise.samples_per_s)} samples/s{steady}{long}"
     for note in notes:

@@ -131,7 +131,7 @@ class Chooser:
             asked = comes_to({**turned(record), name: value}, own)
             wanted = next((each for each in self.outlook.allowed if comes_to(each, own) == asked), None)
             if wanted is not None:
-                said = f"{name}={shown(value)}: the replay of trial {record.trial} says {found[1]:.2g}×"
+                said = f"the replay of trial {record.trial} with {name}={shown(value)} says {found[1]:.2g}×"
                 return Pick(settings=wanted, reason=said)
         return None
 
@@ -141,7 +141,7 @@ class Chooser:
         if wanted is None:
             return None
         new = {name: value for name, value in wanted.items() if best.get(name) != value}
-        return Pick(settings=wanted, reason=f"{settings_words(new)} with the best so far: no trial has had it")
+        return Pick(settings=wanted, reason=f"no trial has had {settings_words(new)} with the best so far")
 
     def _model(self) -> Pick | None:
         wanted, model = self.outlook.next(), self.outlook.seen.model

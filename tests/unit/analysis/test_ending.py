@@ -213,3 +213,9 @@ def test_a_trial_that_filled_its_disk_space_counts_by_its_measured_steps(
 ) -> None:
     outcome = replace(OUTCOME, ended_by="disk", over=Passed(what="disk", used_bytes=70, limit_bytes=64))
     assert status_of(outcome, WINDOW, replace(SEEN, steps=steps, measured=measured))[0] is expected
+
+
+@pytest.mark.parametrize(("measured", "said"), [(40, "after 40 of 50 steps"), (97, "after 97 steps")])
+def test_a_window_that_grew_is_not_told_as_more_steps_than_it_has(measured: int, said: str) -> None:
+    found, detail = status_of(replace(OUTCOME, ended_by="trial_time"), WINDOW, replace(SEEN, measured=measured))
+    assert found is TrialStatus.COMPLETED and (detail or "").endswith(said)

@@ -163,3 +163,10 @@ def test_more_disk_space_is_all_that_is_offered_to_a_trial_that_filled_its_own(
 
 def test_what_diverged_before_it_filled_its_disk_space_has_an_answer_of_its_own() -> None:
     assert "--trial-disk" not in offered(TrialStatus.DIVERGED, ended("disk"))
+
+
+def test_workers_that_repeat_samples_are_no_setting_without_effect() -> None:
+    again = Again(study="s", settings={"workers": 4})
+    assert "has no effect" in offered(TrialStatus.INVALID, again=again)
+    repeated = offered(TrialStatus.INVALID, again=again, repeats=True)
+    assert "has no effect" not in repeated and "get_worker_info" in repeated

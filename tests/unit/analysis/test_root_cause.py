@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from vtune.analysis.root_cause import Failure, failed_thread, failures_of, root_of, signal_of, worker_slots
+from vtune.analysis.root_cause import (
+    CAUSED,
+    DURING,
+    Failure,
+    failed_thread,
+    failures_of,
+    root_of,
+    signal_of,
+    worker_slots,
+)
 from vtune.domain.events import Fact
 from vtune.domain.trial import TrialOutcome
 
@@ -184,3 +193,35 @@ def test_words_about_a_process_of_another_run_blame_nobody_here() -> None:
     words = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
     assert root_of(FAILED, words, workers={70: 0}).who is None
     assert root_of(FAILED, words, workers={7: 0}).who == "loader worker 0 (pid 7)"
+
+
+QUEUE = """Caught ValueError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/home/me/project/queue.py", line 9, in __getitem__
+    return self.queue.get(timeout=1)
+_queue.Empty
+
+{link}
+
+Traceback (most recent call last):
+  File "/home/me/project/data.py", line 41, in __getitem__
+    raise {error}
+{error}
+"""
+ZERO = "ValueError: num_workers of the loader should be 0"
+
+
+@pytest.mark.parametrize(("link", "cause"), [(DURING, f"{ZERO} (data.py:41 in __getitem__)"), (CAUSED, "_queue.Empty")])
+def test_of_a_chain_of_errors_the_last_is_the_cause_unless_it_names_another(link: str, cause: str) -> None:
+    text = QUEUE.format(link=link, error=ZERO)
+    for root in (root_of(FAILED, "", [failure(7, text=text)]), root_of(FAILED, f"ValueError: {text}\nall is lost\n")):
+        assert root.who == "loader worker 0" and root.error == cause.split(" (")[0]
+        assert root.sentence().removeprefix("loader worker 0 failed first: ").startswith(cause)
+
+
+def test_an_error_that_announces_a_list_is_told_with_its_first_entry() -> None:
+    text = "Error(s) in loading state_dict for UNet:\n\tsize mismatch for out.weight: 3 is not 4.\n\tand more"
+    told = root_of(FAILED, "", [failure(7, "RuntimeError", text)]).error
+    assert told.endswith("for UNet: size mismatch for out.weight: 3 is not 4.")
+    raised = RAISED.replace("ValueError: bad volume 18", f"RuntimeError: {text}")
+    assert root_of(FAILED, "", [failure(7, text=raised)]).error.endswith("out.weight: 3 is not 4.")

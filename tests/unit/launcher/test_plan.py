@@ -7,10 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from support.studies import a_trial, write_study
 from vtune.domain.experiment import Experiment, PlannedRun, Workload
 from vtune.domain.launch import Length
 from vtune.domain.record import Projection
+from vtune.domain.trial import TrialStatus
+from vtune.errors import UsageError
 from vtune.journal.launch_files import write_launch
 from vtune.launcher.plan import PlannedLaunch, plan_launch, promise_now, promise_of
 from vtune.reporting.launch_words import dry_lines, plan_to_json
@@ -118,3 +122,23 @@ def test_a_launch_is_told_and_kept_without_its_secrets(plan: Callable[..., Plann
     assert "s3cr3t" not in launch.launch.read_text()
     kept = json.loads(launch.launch.read_text())
     assert kept["command"] == ["python", "train.py", "--token", "***"] and kept["env"] == told["env"]
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_a_promise_is_called_steady_only_where_its_trial_showed_that(
+    plan: Callable[..., PlannedLaunch], steady: bool
+) -> None:
+    planned = plan(replace(TRIAL, trial=1, measurement=replace(TRIAL.measurement, steady=steady)))
+    assert planned.spec.promise.steady is steady
+    [line] = [line for line in dry_lines(planned.spec, planned.notes, None) if line.startswith("promised")]
+    assert ("not shown to be steady" in line) is not steady
+
+
+def test_the_rate_of_settings_that_took_no_effect_is_promised_to_nobody(tmp_path: Path) -> None:
+    invalid = replace(TRIAL, trial=2, status=TrialStatus.INVALID, detail="asked for workers=4, the loader ran with 0")
+    write_study(tmp_path / "results", replace(TRIAL, trial=1), invalid)
+    report = find_report("demo", results=tmp_path / "results")
+    experiment = Experiment(study="demo", workload=Workload(command=("python", "train.py"), cwd=tmp_path))
+    with pytest.raises(UsageError, match="ran with 0") as raised:
+        plan_launch(experiment, report, trial=2)
+    assert raised.value.hint

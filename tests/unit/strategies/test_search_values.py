@@ -112,6 +112,6 @@ def test_what_the_replay_of_the_best_advises_is_tried_once_the_models_pick_won_n
     study = Advised(surface, experiment, tmp_path)
     search = Search(experiment=experiment, machine=study.machine, trials=5, confirm=False)
     history = study.run(search)
-    assert ("workers=4: the replay of trial 1 says 1.8×", {"workers": 4}) in [
+    assert ("the replay of trial 1 with workers=4 says 1.8×", {"workers": 4}) in [
         (record.reason, record.asked) for record in history[2:]
     ]
