@@ -67,3 +67,62 @@ def test_a_batch_has_the_bytes_of_all_its_tensors_and_is_told_once(passes: Any, 
         passes.tell_shape(found, (4, 3), (Array(), {"y": Array()}))
     (shape,) = told(tmp_path, "shape")
     assert (shape["bytes"], shape["pinned_bytes"]) == (96, 128)
+
+
+class Part:
+    """A data set of a user's, over one part of the data."""
+
+    def __init__(self, files: list[str], scale: float = 1.0) -> None:
+        self.files, self.scale, self.read_by = files, scale, object()
+
+    def __getitem__(self, index: int) -> str:
+        raise AssertionError("nothing of the user's is called")
+
+    __len__ = __eq__ = __hash__ = __getitem__  # type: ignore[assignment]
+
+
+def numbers(*data: Any) -> list[int | None]:
+    from _vtune_hooks import data_sets
+
+    return [data_sets.number_of(one) for one in data]
+
+
+def test_a_data_set_made_anew_with_the_same_attributes_has_the_same_number() -> None:
+    one, again, other = Part(["a", "b"]), Part(["a", "b"]), Part(["c", "d"])
+    first, second, third = numbers(one, again, other)
+    assert first == second != third
+    one.files = ["x"]
+    assert numbers(one) == [first]
+
+
+def test_parts_of_one_data_set_are_told_apart() -> None:
+    class Subset:
+        def __init__(self, dataset: Any, indices: Any) -> None:
+            self.dataset, self.indices = dataset, indices
+
+    whole = Part(["a"])
+    assert len(set(numbers(*(Subset(whole, range(at, at + 10)) for at in range(0, 50, 10))))) == 5
+    assert len(set(numbers(Subset(whole, [1, 2, 3]), Subset(whole, [4, 5, 6]), Subset(whole, [1, 2, 3])))) == 2
+
+
+def test_arrays_are_told_apart_by_identity_and_lists_by_their_ends() -> None:
+    class Values:
+        def __init__(self, *arrays: Any) -> None:
+            self.arrays = arrays
+
+    class Held:
+        __array__ = None
+
+    one, other = Held(), Held()
+    first, again, third = numbers(Values(one), Values(one), Values(other))
+    assert first == again != third
+    assert len(set(numbers(["a"] * 3, ["a"] * 3, ["b"] * 3))) == 2
+
+
+def test_what_cannot_be_read_has_no_number() -> None:
+    class Closed:
+        @property
+        def __dict__(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("closed")
+
+    assert numbers(None, Closed()) == [None, None]

@@ -1,7 +1,7 @@
-"""Loaders made in pairs by one line, anew for each epoch, with a set sampler seed."""
+"""Loaders made in pairs by one line, anew for each epoch, with a set sampler seed; and for each part of the data."""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 
 def make(data: TensorDataset) -> DataLoader:
@@ -23,6 +23,9 @@ def main() -> None:
             print(epoch, loss.item())
         with torch.no_grad():
             print("test", sum(model(x).square().sum().item() for (x,) in test))
+    for part in range(3):
+        chunk = DataLoader(Subset(splits[0], range(5 * part, 5 * part + 5)), batch_size=5)
+        print("part", sum(x.sum().item() for (x,) in chunk))
 
 
 if __name__ == "__main__":

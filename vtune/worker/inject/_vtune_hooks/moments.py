@@ -132,8 +132,8 @@ class Moments:
             # Also without a step: the first may have run out of memory. Who never met torch's loaders trains nothing.
             if self._device is None and recorder.here.greeted:
                 self._look_for_a_device(now)
+            self._end_iteration()
             if self._clock is not None:
-                self._end_iteration()
                 self._clock.poll(now, at_most=device_clock.MOST_PENDING)
             self._stages.poll(now)
             self._validation.end(now)
@@ -161,7 +161,7 @@ class Moments:
         if self._clock is not None:
             self._clock.iteration_is_over(as_expected=last is self._closing)
         if self._stages.open:
-            self._stages.spoil("the optimizers take turns that differ from step to step")
+            self._stages.iteration_is_over()
         self._closing, self._last = last, None
 
     def _stepped(self, seen: OptimizerSeen, now: float, with_closure: bool) -> None:

@@ -8,7 +8,7 @@ import time
 import weakref
 from typing import Any
 
-from _vtune_hooks import forks, recorder
+from _vtune_hooks import data_sets, forks, recorder
 from _vtune_hooks.attached import Attached
 from _vtune_hooks.batches import sizes_of
 from _vtune_hooks.identity import Keys, Place, place_of_caller
@@ -31,6 +31,8 @@ class LoaderSeen:
         self.turned: dict[str, Any] = {}
         self.left_alone: dict[str, str] = {}
         self.number = 0
+        # Which of all loader objects it is.
+        self.made = _next("made")
         # Effective settings when the fact was last told.
         self.last_told: dict[str, Any] | None = None
         # Of the batch before, as its first array told it.
@@ -75,7 +77,7 @@ _seen: Attached[LoaderSeen] = Attached()
 _numbers: dict[str, int] = {}
 # What was told of each loader's batches, by its number.
 _shapes: dict[int, set[tuple[int, ...]]] = {}
-_counters = {"pass": 0, "iterator": 0}
+_counters = {"pass": 0, "iterator": 0, "made": 0}
 # Keys of the loaders that were iterated, and whether the one whose iterator was made last had been before.
 _iterated: set[str] = set()
 _again = [False]
@@ -171,6 +173,8 @@ def tell(found: Pass, iterator: Any) -> None:
         ready=ready,
         length=length,
         samples=_samples(iterator, length),
+        made=seen.made,
+        data=data_sets.number_of(getattr(source, "dataset", getattr(source, "_dataset", None))),
         worker_pids=[getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())],
         effective=effective,
         **found.held,

@@ -2,6 +2,8 @@
 
 Each mark says that the stage before it has ended: its host time, an event where there is a device, and the most that
 was allocated since the mark before. What does not fit the picture spoils the sample: it is thrown away, not mended.
+Several models may take part, frozen ones and those without gradients, too, before the step and after it: a generator, a
+teacher, a network in the loss. Their calls are computing, not work of the main process.
 The device's part is not yet run on a GPU.
 """
 
@@ -51,6 +53,8 @@ class Stages:
         self._inside: Any = None
         self._backward_runs = False
         self._again_without_batch = False
+        # Number of the step that the iteration ends with, and how many marks there were by then.
+        self._ended: tuple[int, int] | None = None
         self._read_precision = False
         self._pending: deque[tuple[int, int, list[Mark]]] = deque()
 
@@ -66,7 +70,7 @@ class Stages:
             return
         self.index = int(clock.device.index_now()) if clock is not None else 0
         self._at, self._inside, self._backward_runs, self._again_without_batch = BEGIN, None, False, False
-        self._read_precision = False
+        self._read_precision, self._ended = False, None
         self.open = True
         # Before the mark: what exchanging a method takes is no part of the step.
         self._watch_calls()
@@ -88,13 +92,13 @@ class Stages:
             if not self._read_precision and not module._modules:
                 self._look_at_precision(module)
             return False
-        if not sys.modules["torch"].is_grad_enabled() or not any(p.requires_grad for p in module.parameters()):
+        if next(iter(module.parameters()), None) is None:
             return False
-        if self._at != FORWARD:
-            self._again_without_batch |= self._at == BACKWARD
-            self._mark(TRANSFER)
+        learns = sys.modules["torch"].is_grad_enabled() and any(p.requires_grad for p in module.parameters())
+        self._again_without_batch |= self._at == BACKWARD and learns
+        self._mark(TRANSFER if self._at == BEGIN else LOSS)
         self._inside = module
-        if self._read_precision:
+        if self._read_precision or not learns:
             self._leave_calls_alone()
         elif not module._modules:
             self._look_at_precision(module)
@@ -130,11 +134,22 @@ class Stages:
         else:
             self._at = STEP
             self._mark(STEP)
-            if is_last and self.open:
-                self._finish(number)
+            if is_last and self.open and self._ended is None:
+                self._ended = number, len(self._marks)
+
+    def iteration_is_over(self) -> None:
+        """The next batch has come: until then another model may have learnt, which steps more seldom."""
+        if self._ended is not None:
+            self._finish(*self._ended, whole=True)
+        else:
+            self.spoil("the optimizers take turns that differ from step to step")
 
     def spoil(self, because: str) -> None:
         if not self.open:
+            return
+        if self._ended is not None:
+            # The step itself was as it should be.
+            self._finish(*self._ended, whole=False)
             return
         self._close()
         self.spoiled += 1
@@ -201,8 +216,8 @@ class Stages:
     def _tell_precision(self, clock: Clock | None, module: Any) -> None:
         precision.tell(clock.device.kind if clock is not None else "cpu", module)
 
-    def _finish(self, number: int) -> None:
-        marks, self._marks = self._marks, []
+    def _finish(self, number: int, count: int, *, whole: bool) -> None:
+        marks, self._marks = self._marks if whole else self._marks[:count], []
         self.taken += 1
         self._close()
         self.over = self.over or self.taken >= MOST
