@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vtune.analysis.host import outside
 from vtune.domain.effects import Scalar
 from vtune.domain.machine import Machine
-from vtune.domain.numbers import rate, seconds
-from vtune.domain.record import Bottleneck, Change, Measurement, WhatIf
+from vtune.domain.numbers import rate, seconds, workers_text
+from vtune.domain.record import Bottleneck, Change, Measurement, Pause, TrialRecord, WhatIf
+from vtune.domain.trial import TrialStatus
 
 # Below this nothing in the loader can win more than noise.
 WAITS_LITTLE = 0.05
@@ -36,6 +37,14 @@ class Again:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The limit it runs under.
     ram_limit_bytes: int | None = None
+    # Settings of the study's other trials that were no faster than this one.
+    no_faster: tuple[Mapping[str, Scalar], ...] = ()
+
+    def is_tried(self, name: str, value: Scalar, effective: Mapping[str, Scalar]) -> bool:
+        """In vain: beside this one setting they ran as this trial does."""
+        wanted = {**{knob: effective[knob] for knob in ("workers", "batch_size") if knob in effective}, **self.settings}
+        wanted[name] = value
+        return any(all(tried.get(knob) == asked for knob, asked in wanted.items()) for tried in self.no_faster)
 
     def but(self, **changed: Scalar) -> str:
         return self.of({**self.settings, **changed})
@@ -56,13 +65,15 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
     # What workers gather goes with them at the epoch's end: where they persist it would last for the run.
     gather = any(one.who == "workers" for one in measured.ram_growth)
-    restarts = _restart_is_felt(measured) and settings.get("workers") and settings.get("persistent_workers") is False
-    if restarts and not gather:
+    if not gather and (without_s := _epoch_without_restarts(measured, again)) is not None:
         not_known = "; whether their memory would grow on then, a trial of it shows"
         lines.append(
-            f"try {again.but(persistent_workers=True)}: starting workers anew is felt in so short an epoch"
-            f"{_steady_epoch(measured)}{not_known if 'ram_growth' in measured.unknown else ''}"
+            f"try {again.but(persistent_workers=True)}: starting workers anew is felt in so short an epoch (without it"
+            f" an epoch would take {seconds(without_s)} instead of {seconds(_pass_s(measured))})"
+            f"{not_known if 'ram_growth' in measured.unknown else ''}"
         )
+    if bottleneck in ("validation", "checkpoint"):
+        lines += [_less_often(pause) for pause in in_rate_as(measured, bottleneck)]
     if bottleneck == "host":
         lines.append(_host(measured, waits=waited >= WAITS_LITTLE))
     if bottleneck == "transfer":
@@ -78,6 +89,24 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:
         lines.append("rare slow batches carry much of the time: --precise sees more of them")
     return lines
+
+
+def no_faster(earlier: Sequence[TrialRecord], measured: Measurement) -> tuple[Mapping[str, Scalar], ...]:
+    """Settings that were measured, of which nobody needs to hear that they are worth a try."""
+    rate_ = measured.samples_per_s
+    return tuple(
+        record.settings
+        for record in earlier
+        if rate_ is not None
+        and record.status is TrialStatus.COMPLETED
+        and record.measurement.samples_per_s is not None
+        and record.measurement.samples_per_s <= rate_
+    )
+
+
+def in_rate_as(measured: Measurement, *kinds: Bottleneck) -> list[Pause]:
+    """Pauses of these kinds that come between the steps so often that the rate holds them."""
+    return [pause for pause in measured.pauses if pause.what in kinds and pause.time_fraction is not None]
 
 
 def gain_of(measured: Measurement, change: Change) -> tuple[WhatIf, float] | None:
@@ -114,28 +143,34 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]
         cores = machine.cores_to_plan_for
         return [f"workers are as many as cores ({cores:g}): make a sample cheaper, or load less of it"]
     if measured.what_if and gain is None:
-        return [f"{more} workers would hardly help: the replay of the loader says so; make a sample cheaper"]
+        return [f"{workers_text(more)} would hardly help: the replay of the loader says so; make a sample cheaper"]
     told = _predicted(gain) if more == max(1, workers * 2) else ""
     fit = _fitting_workers(workers, measured, again.ram_limit_bytes)
     if fit is not None and fit < more:
         if fit <= workers:
-            return [f"{more} workers would hardly fit the RAM limit{told}: make a worker smaller, or a sample cheaper"]
+            return [
+                f"{workers_text(more)} would hardly fit the RAM limit{told}: make a worker smaller, or a sample cheaper"
+            ]
         more, told = fit, "; more would hardly fit the RAM limit"
+    if again.is_tried("workers", more, measured.effective_settings):
+        return [f"{workers_text(more)}: measured in this study, and no faster; make a sample cheaper"]
     unproven = _unproven(measured, again.ram_limit_bytes)
-    return [f"try {more} {'worker' if more == 1 else 'workers'}: {again.but(workers=more)}{told}{unproven}"]
+    return [f"try {workers_text(more)}: {again.but(workers=more)}{told}{unproven}"]
 
 
 def _queue(measured: Measurement, again: Again) -> list[str]:
     prefetch = measured.effective_settings.get("prefetch_factor")
     lines = []
     gain = gain_of(measured, "twice_the_prefetch")
-    if isinstance(prefetch, int) and (gain is not None or (prefetch < 2 and not measured.what_if)):
+    tried = isinstance(prefetch, int) and again.is_tried("prefetch_factor", 2 * prefetch, measured.effective_settings)
+    worth = gain is not None or (isinstance(prefetch, int) and prefetch < 2 and not measured.what_if)
+    if isinstance(prefetch, int) and worth and not tried:
         lines.append(
             f"try {again.but(prefetch_factor=2 * prefetch)}: more in advance gives slack for a slow batch"
             f"{_predicted(gain)}"
         )
     unordered = gain_of(measured, "order_not_kept")
-    if unordered is not None:
+    if unordered is not None and not again.is_tried("in_order", False, measured.effective_settings):
         lines.append(
             f"slow batches hold up finished ones: {again.but(in_order=False)} hands them over as they come"
             f"{_predicted(unordered)}; the order of samples changes with it"
@@ -145,23 +180,27 @@ def _queue(measured: Measurement, again: Again) -> list[str]:
     return lines
 
 
-def _steady_epoch(measured: Measurement) -> str:
-    rate_, samples, epoch_s = measured.samples_per_s, measured.samples_per_epoch, measured.projected.epoch_s
-    if not rate_ or not samples or not epoch_s:
-        return ""
-    return f" (without it an epoch would take {seconds(samples / rate_)} instead of {seconds(epoch_s)})"
+def _less_often(pause: Pause) -> str:
+    fewer = ", or of fewer batches" if pause.what == "validation" else ""
+    every = "" if pause.every_steps is None else f" than every {pause.every_steps:.0f} steps"
+    return f"a {pause.what} less often{every}{fewer}: each takes {seconds(pause.seconds)}"
 
 
 def _host(measured: Measurement, *, waits: bool) -> str:
     cannot = "" if waits else "; more workers cannot help"
     parts = outside(measured)
     if parts is not None:
-        in_loss = parts.loss_s >= parts.between_s
-        where = (
-            f"in its loss ({seconds(parts.loss_s)} a step)"
-            if in_loss
-            else f"between two steps ({seconds(parts.between_s)})"
-        )
+        took = seconds(parts.seconds[parts.longest])
+        match parts.longest:
+            case "prepare":
+                return (
+                    f"look at what the training does with a batch before its model has it ({took} a step): in the data"
+                    " set or its collate_fn, loader workers would do it beside the step"
+                )
+            case "loss":
+                where = f"in its loss ({took} a step)"
+            case "between":
+                where = f"between two steps ({took})"
         return f"look at what the training does {where}: losses, metrics, .item() or logging{cannot}"
     longest = max(measured.stages, key=lambda one: one.host_s, default=None)
     where = f", most of all in the {longest.stage} stage ({seconds(longest.host_s)})" if longest is not None else ""
@@ -200,7 +239,22 @@ def _fitting_workers(workers: int, measured: Measurement, limit_bytes: int | Non
     return workers + max(0, int((limit_bytes - needs) / (needs / (workers + 1))))
 
 
-def _restart_is_felt(measured: Measurement) -> bool:
+def _epoch_without_restarts(measured: Measurement, again: Again) -> float | None:
+    """Seconds, where workers that stay would win something: of several epochs, and of a loader that stays, too."""
+    settings, epoch_s = measured.effective_settings, _pass_s(measured)
     waited = measured.first_batch_s if measured.epoch_restart_wait_s is None else measured.epoch_restart_wait_s
-    epoch_s = measured.projected.epoch_s
-    return waited is not None and epoch_s is not None and waited > 0.02 * epoch_s
+    if not settings.get("workers") or settings.get("persistent_workers") is not False or measured.loader_rebuilt:
+        return None
+    if again.is_tried("persistent_workers", True, settings):
+        return None
+    if waited is None or not epoch_s or (measured.projected.epochs == 1 and measured.part_s is None):
+        return None
+    # Their first batch has to be made all the same.
+    batch_s = measured.worker_cost.batch_s if measured.worker_cost is not None else 0.0
+    without_s = epoch_s - max(0.0, min(waited, epoch_s) - batch_s)
+    return without_s if epoch_s >= WORTH_SAYING * without_s else None
+
+
+def _pass_s(measured: Measurement) -> float | None:
+    """Seconds of one pass over the loader: of an epoch, or of the part that its loader gives."""
+    return measured.projected.epoch_s if measured.part_s is None else measured.part_s

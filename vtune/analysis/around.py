@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -12,7 +13,7 @@ from vtune.analysis.costs import Costs
 from vtune.analysis.pauses import Stop, pauses_of
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow, epochs_are_short, samples_of
-from vtune.domain.events import BatchLoaded
+from vtune.domain.events import BatchDelivered, BatchLoaded
 from vtune.domain.record import Measurement, Pause
 
 
@@ -22,10 +23,12 @@ class Around:
 
     # From the start of the process until the steps are measured; None where the start is not known.
     once_s: float | None = None
-    # Epochs that began meanwhile: they are paid for.
-    epochs_begun: int = 1
-    # At the beginning of each further epoch.
+    # Passes over the loader that began meanwhile: they are paid for.
+    passes_begun: int = 1
+    # At the beginning of each further one.
     restart_s: float = 0.0
+    # In each epoch beside its passes.
+    extra_s: float = 0.0
     # Where an epoch's end was seen: the same, and the part of it spent waiting for the new epoch's first batch.
     seen_restart_s: float | None = None
     seen_wait_s: float | None = None
@@ -46,8 +49,9 @@ class _Pace:
     own_s: float
     # From one to the next.
     period_s: float
-    # Of the epoch; None where its length is not known.
+    # Of the epoch, and of one pass over the loader; None where the length is not known.
     batches: int | None
+    batches_per_pass: int | None
     costs: Costs | None
     # By how much each worker begins its first batch later than the first one.
     late_s: tuple[float, ...] = ()
@@ -61,10 +65,12 @@ class _Pace:
         """What an epoch's beginning costs whose first batch is there after `first_s`, with an empty queue."""
         if not self.workers:
             return max(0.0, first_s - self.load_s)
-        gained = gained_s(self.costs, self.batches, self.late_s) if self.costs is not None else None
+        known = [count for count in (self.batches, self.batches_per_pass) if count is not None]
+        batches = min(known, default=None)
+        gained = gained_s(self.costs, batches, self.late_s) if self.costs is not None else None
         if gained is None:
             # Without the costs of each batch: those of the last round come together, and all but one are for free.
-            last_round = self.workers if self.batches is None else (self.batches - 1) % self.workers + 1
+            last_round = self.workers if batches is None else (batches - 1) % self.workers + 1
             gained = last_round * self.starved_s
         return max(0.0, first_s - gained)
 
@@ -79,14 +85,15 @@ def around_steps(
     stops: Sequence[Stop],
     started_s: float | None,
     samples_per_epoch: int | None,
+    samples_per_pass: int | None,
     costs: Costs | None,
 ) -> Around:
-    """`measured` has its rate and its costs; None of that is known without them."""
-    pace = _pace(measured, roles, regular, loaded, samples_per_epoch, costs)
+    """`measured` has its rate and its costs; None of that is known without them. `samples_per_pass`: of all ranks."""
+    pace = _pace(measured, roles, regular, loaded, samples_per_epoch, samples_per_pass, costs)
     if pace is None:
         return Around()
     begin_s = regular[0].started_s
-    pauses = pauses_of(stops, windows, begin_s)
+    pauses = pauses_of(stops, windows, regular)
     once_s = _once_s(pace, roles, loaded, begin_s, started_s) if started_s is not None else None
     if epochs_are_short(roles):
         return Around(once_s=once_s, pauses=pauses)
@@ -94,22 +101,27 @@ def around_steps(
     # What a run pays beside its rate and its restarts: a validation that was seen before the first step only, and
     # whatever came between the steps too seldom to be in the rate.
     steps = None if pace.batches is None else pace.batches * len(regular) / sum(len(w.batches) for w in regular)
-    extra_s = sum(pause.seconds * _in_an_epoch(pause, steps) for pause in pauses if not pause.counted)
+    extra_s = sum(
+        pause.seconds * _in_an_epoch(pause, steps)
+        for pause in pauses
+        if not pause.counted and pause.cut_after_batches is None
+    )
     if not boundaries:
-        return Around(
-            once_s=once_s, restart_s=_unseen_restart_s(measured, roles, pace) + extra_s, at_end_s=extra_s, pauses=pauses
-        )
+        restart_s = _unseen_restart_s(measured, roles, pace)
+        return Around(once_s=once_s, restart_s=restart_s, extra_s=extra_s, pauses=pauses)
     on_device = measured.device_step_s is not None
-    gaps = [_gap_s(window, roles, pace, regular, on_device=on_device) for window in boundaries]
+    known = _Known.of(roles, regular)
+    gaps = [_gap_s(window, known, pace, on_device=on_device) for window in boundaries]
     restart_s = pace.cold_start_s(fmean(gap for gap, _ in gaps))
     return Around(
         once_s=once_s,
-        epochs_begun=1 + sum(window.ended_s <= begin_s for window in boundaries),
-        restart_s=restart_s + extra_s,
+        passes_begun=1 + sum(window.ended_s <= begin_s for window in boundaries),
+        restart_s=restart_s,
+        extra_s=extra_s,
         seen_restart_s=restart_s,
         seen_wait_s=min(restart_s, fmean(max(0.0, wait - pace.period_s + pace.own_s) for _, wait in gaps)),
         seen_between_s=fmean(max(0.0, gap - wait) for gap, wait in gaps),
-        at_end_s=_at_end_s(stops, boundaries) + extra_s,
+        at_end_s=_at_end_s(stops, boundaries),
         pauses=pauses,
     )
 
@@ -124,13 +136,14 @@ def _pace(
     regular: Sequence[StepWindow],
     loaded: Sequence[BatchLoaded],
     samples_per_epoch: int | None,
+    samples_per_pass: int | None,
     costs: Costs | None,
 ) -> _Pace | None:
     batches = [batch for window in regular for batch in window.batches]
     samples, rate = sum(map(samples_of, batches)), measured.samples_per_s
     if not samples or rate is None or rate <= 0:
         return None
-    by_batch = samples / len(batches) * len(roles.ranks)
+    by_batch = samples / len(batches) * roles.times
     period_s = by_batch / rate
     own_s = by_batch / measured.compute_samples_per_s if measured.compute_samples_per_s else period_s
     if measured.training_cost is not None:
@@ -147,6 +160,7 @@ def _pace(
         own_s=own_s,
         period_s=period_s,
         batches=None if samples_per_epoch is None else max(1, round(samples_per_epoch / by_batch)),
+        batches_per_pass=None if samples_per_pass is None else max(1, round(samples_per_pass / by_batch)),
         costs=costs,
         late_s=_late_s(roles, loaded),
     )
@@ -189,27 +203,48 @@ def _unseen_restart_s(measured: Measurement, roles: Roles, pace: _Pace) -> float
     return pace.cold_start_s(measured.first_batch_s or 0.0)
 
 
-def _gap_s(
-    window: StepWindow, roles: Roles, pace: _Pace, regular: Sequence[StepWindow], *, on_device: bool
-) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Made once for all ends of epochs, of which a long trial of short epochs has many."""
+
+    batches: Sequence[BatchDelivered]
+    returned_s: Sequence[float]
+    # Of each pass, by its number.
+    begun_s: Mapping[int, float | None]
+    # A step in the mean, and from its first batch's coming to its end.
+    step_s: float
+    from_batch_s: float | None
+
+    @classmethod
+    def of(cls, roles: Roles, regular: Sequence[StepWindow]) -> _Known:
+        from_batch = [window.ended_s - window.batches[0].returned_s for window in regular if window.batches]
+        return cls(
+            batches=roles.batches,
+            returned_s=[batch.returned_s for batch in roles.batches],
+            begun_s={one.number: one.begun_s for one in reversed(roles.passes)},
+            step_s=fmean(window.duration_s for window in regular),
+            from_batch_s=fmean(from_batch) if from_batch else None,
+        )
+
+
+def _gap_s(window: StepWindow, known: _Known, pace: _Pace, *, on_device: bool) -> tuple[float, float]:
     """From the last step of an epoch to the next one's first batch; and the part of it spent waiting for that."""
-    before = next((b for b in reversed(roles.batches) if b.returned_s <= window.started_s), None)
-    old = before.pass_number if before is not None else None
+    place = bisect_right(known.returned_s, window.started_s)
+    old = known.batches[place - 1].pass_number if place else None
     # Passes in between were walked without a step: part of the gap.
     new = [batch for batch in window.batches if batch.pass_number == window.batches[-1].pass_number != old]
     if not new or not new[0].main_thread:
         # It was fetched by somebody else, perhaps long before.
-        return max(0.0, window.duration_s - fmean(w.duration_s for w in regular)) + pace.load_s, 0.0
+        return max(0.0, window.duration_s - known.step_s) + pace.load_s, 0.0
     first = new[0]
-    begun = next((p.begun_s for p in roles.passes if p.number == first.pass_number), None)
+    begun = known.begun_s.get(first.pass_number)
     asked = first.asked_s if begun is None else min(begun, first.asked_s)
     # Batches of the old epoch after its last step: their gradients are dropped, or go into the next step.
     late = sum(batch.pass_number == old for batch in window.batches)
     gap_s = first.returned_s - window.started_s - late * pace.period_s
-    if on_device and not pace.starved_s:
+    if on_device and not pace.starved_s and known.from_batch_s is not None:
         # Work that an asynchronous device still has to do is waited for in the first step.
-        usual = [w.ended_s - w.batches[0].returned_s for w in regular if w.batches]
-        gap_s += max(0.0, window.ended_s - first.returned_s - fmean(usual)) if usual else 0.0
+        gap_s += max(0.0, window.ended_s - first.returned_s - known.from_batch_s)
     return max(0.0, gap_s), first.returned_s - max(window.started_s, asked)
 
 

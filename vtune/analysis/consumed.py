@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from statistics import median
 
 import numpy as np
 
+from vtune.analysis.lockstep import in_lockstep
 from vtune.analysis.observed import Observed
 from vtune.analysis.roles import Roles, find_roles
 from vtune.domain.consumed import NO_BATCH_WORDS, Consumed, NoBatch
@@ -28,8 +27,6 @@ MOST_SIZES = 50
 # Above this share of steps with more batches than backwards, each backward uses several batches. Below this share of
 # steps with a backward, backwards are not what torch counts here.
 SEVERAL_BATCHES, WITHOUT_BACKWARDS = 0.5, 0.9
-# Processes that wait for each other in every step end it within this many steps.
-STEPS_APART = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,7 @@ def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
         seen = [one for one in own if one is not None]
         if not steps or len(seen) < len(own):
             no_batch = NoBatch.RANKS_UNSEEN
-        elif not _in_lockstep(seen):
+        elif not in_lockstep([[step.ended_s for step in one.steps] for one in seen]):
             no_batch = NoBatch.RANKS_APART
     if _declared_ranks(observed.facts, roles) > len(roles.ranks):
         no_batch = NoBatch.RANKS_UNSEEN
@@ -208,13 +205,6 @@ def _roles_of(pid: int, roles: Roles, observed: Observed) -> Roles | None:
         [fact for fact in observed.facts if fact.pid == pid],
     )
     return own if own is not None and own.batches else None
-
-
-def _in_lockstep(ranks: Sequence[Roles]) -> bool:
-    common = min(len(one.steps) for one in ranks)
-    ends = [one.steps[common - 1].ended_s for one in ranks]
-    durations = [after.ended_s - before.ended_s for before, after in pairwise(ranks[0].steps)]
-    return not durations or max(ends) - min(ends) <= STEPS_APART * max(median(durations), durations[common - 2])
 
 
 def _declared_ranks(facts: Sequence[Fact], roles: Roles) -> int:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from vtune.analysis.gpus import neighbour_computes
+from vtune.analysis.pauses import Stop
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow
 from vtune.domain.effects import Scalar
@@ -30,8 +31,10 @@ def with_device(
     facts: Sequence[Fact],
     roles: Roles | None,
     regular: Sequence[StepWindow],
+    stops: Sequence[Stop] = (),
 ) -> Measurement:
-    """`regular`: the measured window, which may be empty. `measured.gpus` must be there already."""
+    """`regular`: the measured window, which may be empty. `measured.gpus` must be there already. `stops`: validations
+    and checkpoints."""
     allocated, reserved = _peaks(facts, roles)
     measured = replace(measured, vram_allocated_peak_bytes=allocated, vram_reserved_peak_bytes=reserved)
     if roles is None:
@@ -47,7 +50,7 @@ def with_device(
         device_step_s=_mean(step.busy_s for step, _ in steps),
         device_gap_s=_mean(step.gap_s for step, _ in steps if step.gap_s is not None),
         stages=tuple(_stage(stage, samples) for stage in STAGES) if samples else (),
-        after_step_s=_after_step_s(samples, roles),
+        after_step_s=_after_step_s(samples, roles, stops),
     )
     return _with_idle_shares(measured, facts, roles, steps, regular)
 
@@ -115,25 +118,32 @@ def _samples(marks: Sequence[StageEnded], roles: Roles, regular: Sequence[StepWi
     for mark in marks:
         if mark.pid == roles.pid and mark.host_s >= regular[0].started_s:
             samples[mark.number].append(mark)
-    return [one for one in samples.values() if one[0].stage == "begin" and one[-1].stage == "step"]
+    return [one for one in samples.values() if one[0].stage == "begin" and any(mark.stage == "step" for mark in one)]
 
 
-def _after_step_s(samples: Sequence[Sequence[StageEnded]], roles: Roles) -> float | None:
-    """What the training does once its step is over, within an epoch. Of the very steps that were looked at: where a
-    step does something every other time, the mean of all steps is not theirs."""
+def _after_step_s(samples: Sequence[Sequence[StageEnded]], roles: Roles, stops: Sequence[Stop]) -> float | None:
+    """What the training does once its step is over, within an epoch, validations and checkpoints apart. Of the very
+    steps that were looked at: where a step does something every other time, the mean of all steps is not theirs."""
     asked = [batch.asked_s for batch in roles.batches]
+    stops = sorted(stops, key=_begun)
     took = []
     for marks in samples:
         ended_s = marks[-1].host_s
         place = bisect_left(asked, ended_s)
         if 0 < place < len(asked) and roles.batches[place - 1].pass_number == roles.batches[place].pass_number:
-            took.append(asked[place] - ended_s)
+            apart = stops[bisect_left(stops, ended_s, key=_begun) : bisect_left(stops, asked[place], key=_begun)]
+            took.append(max(0.0, asked[place] - ended_s - sum(stop.seconds for stop in apart)))
     return _mean(took)
+
+
+def _begun(stop: Stop) -> float:
+    return stop.begun_s
 
 
 def _stage(stage: StageName, samples: Sequence[Sequence[StageEnded]]) -> StageTime:
     host_s, device_s, peaks = 0.0, 0.0, []
     on_device = True
+    has_device = any(mark.device is not None for marks in samples for mark in marks)
     for marks in samples:
         for before, mark in pairwise(marks):
             if mark.stage != stage:
@@ -146,7 +156,7 @@ def _stage(stage: StageName, samples: Sequence[Sequence[StageEnded]]) -> StageTi
             if mark.peak_bytes is not None:
                 peaks.append(mark.peak_bytes)
     return StageTime(
-        stage=stage,
+        stage="prepare" if stage == "transfer" and not has_device else stage,
         host_s=host_s / len(samples),
         device_s=device_s / len(samples) if on_device else None,
         peak_bytes=max(peaks, default=None),

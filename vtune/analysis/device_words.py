@@ -44,7 +44,9 @@ def _timeline(measured: Measurement) -> list[str]:
             lines.append(f"the device waits {what} {share:.0%} of the time")
     if measured.stages:
         parts = ", ".join(
-            f"{s.stage} {seconds(s.host_s if s.device_s is None else s.device_s)}" for s in measured.stages
+            f"{'before the model' if s.stage == 'prepare' else s.stage}"
+            f" {seconds(s.host_s if s.device_s is None else s.device_s)}"
+            for s in measured.stages
         )
         lines.append(f"of the steps looked at closely: {parts}")
     return lines

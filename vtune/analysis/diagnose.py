@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from vtune.analysis.advice import CORES_FULL, OTHERS_CORES, WAITS_LITTLE, WORTH_SAYING, Again, gain_of, next_steps
+from vtune.analysis.advice import (
+    CORES_FULL,
+    OTHERS_CORES,
+    WAITS_LITTLE,
+    WORTH_SAYING,
+    Again,
+    gain_of,
+    in_rate_as,
+    next_steps,
+)
 from vtune.analysis.device_words import device_lines, hidden_host
+from vtune.analysis.host import paused
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
 from vtune.analysis.what_if_words import tail_lines, what_if_lines
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
-from vtune.domain.record import Bottleneck, Diagnosis, Measurement
+from vtune.domain.record import Bottleneck, Diagnosis, Measurement, Pause
 
 # Above 25 % waiting the loader sets the pace.
 WAITS_MUCH = 0.25
@@ -53,11 +63,14 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
 
 def _bottleneck(measured: Measurement, wait: float) -> Bottleneck:
     """What takes the largest share of the time from the mathematics. Without a device the main process does the
-    mathematics, too: then it is late only where most of its work is something else."""
+    mathematics, too: then it is late only where most of its work is something else. A validation between the steps is
+    one thing, its waiting for batches included."""
+    in_rate = in_rate_as(measured, "validation", "checkpoint")
     shares: dict[Bottleneck, float] = {
-        "data": wait,
+        "data": max(0.0, wait - sum(pause.wait_fraction for pause in in_rate)),
         "transfer": measured.transfer_fraction or 0.0,
         "host": measured.host_fraction or _outside(measured, wait),
+        **{pause.what: pause.time_fraction or 0.0 for pause in in_rate},
     }
     largest = max(shares, key=lambda name: shares[name])
     if shares[largest] > WAITS_MUCH:
@@ -67,7 +80,7 @@ def _bottleneck(measured: Measurement, wait: float) -> Bottleneck:
 
 def _outside(measured: Measurement, wait: float) -> float:
     share = measured.outside_fraction or 0.0
-    return share if share > (1 - wait) / 2 else 0.0
+    return share if share > (1 - wait - paused(measured)) / 2 else 0.0
 
 
 def _without_samples(measured: Measurement) -> Diagnosis:
@@ -95,7 +108,7 @@ def _fed_from_stock(measured: Measurement) -> Diagnosis:
 
 def _wait_share(measured: Measurement, in_steps: float) -> float:
     """Share of a whole epoch spent waiting for data: between its steps, and for the first batch after a restart."""
-    epoch_s, restart_s = measured.projected.epoch_s, measured.epoch_restart_s
+    epoch_s, restart_s = measured.part_s or measured.projected.epoch_s, measured.epoch_restart_s
     if epoch_s is None or restart_s is None or measured.epoch_restart_wait_s is None:
         return in_steps
     return ((epoch_s - restart_s) * in_steps + min(restart_s, measured.epoch_restart_wait_s)) / epoch_s
@@ -133,6 +146,8 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
         case "host":
             share = f"{measured.host_fraction:.0%}"
             return f"host-bound: the device idles {share} of the time while the main process does work of its own"
+        case "validation" | "checkpoint":
+            return _paused_verdict(in_rate_as(measured, bottleneck)[0])
         case "transfer":
             share = f"{measured.transfer_fraction:.0%}"
             return f"transfer-bound: the device idles {share} of the time until its batch has come to it"
@@ -145,6 +160,17 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
             return f"compute-bound: only {wait:.1%} of the time is spent waiting for data{at_most}"
         case _:
             return f"balanced: the training waits {what} {wait:.0%} of the time{at_most}"
+
+
+def _paused_verdict(pause: Pause) -> str:
+    often = f" every {pause.every_steps:.0f} steps" if pause.every_steps is not None else ""
+    waits = (
+        f"; {pause.wait_fraction:.0%} of the time it waits for batches" if pause.wait_fraction >= WAITS_LITTLE else ""
+    )
+    return (
+        f"{pause.what}-bound: {pause.time_fraction or 0.0:.0%} of the time goes into a {pause.what}{often}"
+        f" of {seconds(pause.seconds)}{waits}"
+    )
 
 
 def _why(measured: Measurement, machine: Machine) -> list[str]:

@@ -14,7 +14,7 @@ LEAST_GROUPS = 4
 
 
 def rate_with_interval(
-    durations_s: Sequence[float], samples: Sequence[int], group: int
+    durations_s: Sequence[float], samples: Sequence[float], group: int
 ) -> tuple[float, tuple[float, float] | None]:
     """Samples a second over the window; steps are grouped because loader workers deliver in convoys of their number."""
     time, count = np.asarray(durations_s, float), np.asarray(samples, float)

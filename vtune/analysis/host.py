@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from vtune.domain.record import Measurement
 
+# Where that time goes: on the batch before the model has it, between the model and its backward, or in no stage at all
+# (logging, metrics, an average of weights).
+Part = Literal["prepare", "loss", "between"]
+
 
 def with_outside(measured: Measurement) -> Measurement:
+    """`measured` must have its pauses: a validation is no work of the steps."""
     parts, wait = outside(measured), measured.data_wait_fraction
     if parts is None or wait is None:
         return measured
-    share = min(1.0, (parts.loss_s + parts.between_s) / parts.own_s) if parts.own_s > 0 else 0.0
-    return replace(measured, outside_fraction=(1 - wait) * share)
+    share = min(1.0, sum(parts.seconds.values()) / parts.own_s) if parts.own_s > 0 else 0.0
+    return replace(measured, outside_fraction=max(0.0, 1 - wait - paused(measured)) * share)
+
+
+def paused(measured: Measurement) -> float:
+    """Share of the time in pauses that the rate holds, their waiting for batches apart."""
+    return sum(max(0.0, (one.time_fraction or 0.0) - one.wait_fraction) for one in measured.pauses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +31,11 @@ class Outside:
     """Of one step's own time."""
 
     own_s: float
-    # Between the model and its backward.
-    loss_s: float
-    # In no stage at all: logging, metrics, an average of weights.
-    between_s: float
+    seconds: dict[Part, float]
+
+    @property
+    def longest(self) -> Part:
+        return max(self.seconds, key=lambda part: self.seconds[part])
 
 
 def outside(measured: Measurement) -> Outside | None:
@@ -31,6 +43,10 @@ def outside(measured: Measurement) -> Outside | None:
     after_s = measured.after_step_s
     if has_device or not measured.stages or after_s is None:
         return None
-    loss_s = sum(stage.host_s for stage in measured.stages if stage.stage == "loss")
-    own_s = sum(stage.host_s for stage in measured.stages) + after_s
-    return Outside(own_s=own_s, loss_s=loss_s, between_s=after_s)
+    prepare_s, loss_s = (
+        sum(stage.host_s for stage in measured.stages if stage.stage == name) for name in ("prepare", "loss")
+    )
+    return Outside(
+        own_s=sum(stage.host_s for stage in measured.stages) + after_s,
+        seconds={"prepare": prepare_s, "loss": loss_s, "between": after_s},
+    )

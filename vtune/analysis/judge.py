@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vtune.analysis.advice import Again
+from vtune.analysis.advice import Again, no_faster
 from vtune.analysis.batch_notes import batch_notes, batch_without_effect
 from vtune.analysis.beaten import beaten_words, surely_beaten
 from vtune.analysis.ceiling import asked_ceiling, ended, measure_ceiling
@@ -120,6 +120,7 @@ def judge(
     if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
+    repeats = False
     repeated = read_twice(observed.roles, observed.facts) if observed.roles is not None else None
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
@@ -128,12 +129,17 @@ def judge(
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
         elif "workers" in spec.settings and repeated is not None:
-            status, detail = TrialStatus.INVALID, repeated
+            status, detail, repeats = TrialStatus.INVALID, repeated, True
     own_notes: tuple[str, ...] = ()
-    again = Again(study=study, results=results, settings=spec.settings, ram_limit_bytes=ram_limit_bytes)
-    diagnosis = _diagnosis(
-        status, detail, measured, machine, again, outcome, window, vram_limit, bool(last_words.strip())
+    again = Again(
+        study=study,
+        results=results,
+        settings=spec.settings,
+        ram_limit_bytes=ram_limit_bytes,
+        no_faster=no_faster(earlier, measured),
     )
+    said = bool(last_words.strip())
+    diagnosis = _diagnosis(status, detail, measured, machine, again, outcome, window, vram_limit, said, repeats)
     # What ended it already needs no warning.
     shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
     diagnosis = replace(
@@ -204,6 +210,7 @@ def _diagnosis(
     window: Window,
     vram_limit: Limit | None,
     said: bool,
+    repeats: bool,
 ) -> Diagnosis:
     if status is TrialStatus.COMPLETED and outcome.ended_by != "disk":
         if outcome.ended_by == "beaten":
@@ -222,6 +229,7 @@ def _diagnosis(
         vram_limit=vram_limit,
         detail=detail,
         said=said,
+        repeats=repeats,
     )
     if status is TrialStatus.COMPLETED:
         # Its rate holds; first of all it needs more room.
@@ -330,7 +338,9 @@ def _counting_notes(observed: Observed) -> list[str]:
         return []
     lines = []
     if len(roles.ranks) > 1:
-        lines.append(f"{len(roles.ranks)} processes step alike: their samples are added up as those of one training")
+        alike = roles.times == len(roles.ranks)
+        how = "alike: their samples" if alike else "each at a pace of its own: their rates"
+        lines.append(f"{len(roles.ranks)} processes step {how} are added up as those of one training")
     if roles.batches and not any(batch.samples for batch in roles.batches):
         lines.append("samples are counted by the leading dimension of what the loader yields (batch_size is None)")
     iterable = any(

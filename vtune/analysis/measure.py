@@ -40,7 +40,7 @@ def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Se
     if roles is None:
         return 0
     windows = step_windows(roles)
-    return len(_regular(windows, roles, loaded, seldom(stops_of(roles, loaded, facts), windows)))
+    return len(_regular(windows, roles, loaded, seldom(stops_of(roles, facts), windows)))
 
 
 def measure(
@@ -59,7 +59,7 @@ def measure(
     other trials know of slow batches. `provisional`: the rates alone, and quickly, for a trial that still runs."""
     roles = observed.roles
     windows = step_windows(roles) if roles is not None else []
-    stops = stops_of(roles, observed.loaded, observed.facts) if roles is not None else []
+    stops = stops_of(roles, observed.facts) if roles is not None else []
     apart = seldom(stops, windows)
     regular = _regular(windows, roles, observed.loaded, apart) if roles is not None else []
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
@@ -77,6 +77,7 @@ def measure(
         facts=observed.facts,
         roles=roles,
         regular=regular,
+        stops=stops,
     )
     measured = with_validation(measured, roles, observed.facts)
     if roles is None:
@@ -87,6 +88,7 @@ def measure(
         effective_settings=roles.settings,
         steps_measured=len(regular),
         ranks=len(roles.ranks),
+        loader_rebuilt=roles.rebuilds_its_loader,
     )
     measured = with_queues(measured, roles, observed.facts)
     if not regular:
@@ -125,6 +127,7 @@ def measure(
     )
     if provisional:
         return measured
+    measured = with_outside(measured)
     length = run_length(measured, planned, batch_factor)
     measured = with_growth(
         measured,
@@ -139,7 +142,6 @@ def measure(
 
 
 def _explained(measured: Measurement, rated: Rated, earlier: SlowShare | None, cores: float | None) -> Measurement:
-    measured = with_outside(measured)
     if rated.costs is None:
         return measured
     return with_what_if(with_tail(measured, rated.costs, earlier), rated.costs, rated.slow, cores)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow
-from vtune.domain.events import BatchDelivered, BatchLoaded, Fact
+from vtune.domain.events import BatchDelivered, Fact
 from vtune.domain.record import Pause
 
 What = Literal["validation", "checkpoint"]
@@ -32,19 +32,27 @@ class Stop:
     begun_s: float
     ended_s: float
     seconds: float
-    # Of a validation that was cut: how many batches the seconds were scaled from.
-    scaled_from_batches: int | None = None
+    # Of a validation before the first step that was cut: so many batches of it were seen.
+    cut_after_batches: int | None = None
 
 
-def stops_of(roles: Roles, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> list[Stop]:
+def stops_of(roles: Roles, facts: Sequence[Fact]) -> list[Stop]:
     """On the main thread of the leading process. One that no step follows has not ended as far as anybody knows."""
     ends = [step.ended_s for step in roles.steps]
     own = [fact for fact in facts if fact.pid == roles.pid]
-    saves = [_Save.of(fact, ends) for fact in own if fact.name == "saved"]
+    saves = sorted((_Save.of(fact, ends) for fact in own if fact.name == "saved"), key=lambda save: save.begun_s)
     passes = {int(fact.data["pass"]): fact.data for fact in own if fact.name == "pass" and "pass" in fact.data}
     ended = {fact.data.get("pass") for fact in own if fact.name == "pass_end"}
+    goes_on = sorted(
+        [
+            *(one.begun_s for one in roles.passes if one.begun_s is not None),
+            *(batch.asked_s for batch in roles.batches),
+            *(save.begun_s for save in saves),
+            *ends,
+        ]
+    )
     validations = [
-        _validation(step, block, roles, ends, saves, passes, ended, loaded)
+        _validation(step, block, ends, goes_on, saves, passes, ended)
         for step, block in validation_blocks(roles, ends).items()
         if step < len(ends)
     ]
@@ -73,26 +81,25 @@ def seldom(stops: Sequence[Stop], windows: Sequence[StepWindow]) -> list[Stop]:
     return [stop for stop in within if stop.what not in often]
 
 
-def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], begin_s: float) -> tuple[Pause, ...]:
-    """What the rate or the restart holds already, and what a run would pay beside them. `begin_s`: of the steps that
-    are measured."""
+def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], regular: Sequence[StepWindow]) -> tuple[Pause, ...]:
+    """What the rate or the restart holds already, and what a run would pay beside them. `regular`: the steps that are
+    measured."""
     found = []
-    rare = seldom(stops, windows)
-    for what in KINDS:
-        own = [stop for stop in rare if stop.what == what]
-        if own:
-            mean = sum(stop.seconds for stop in own) / len(own)
-            apart = (own[-1].step - own[0].step) / (len(own) - 1) if len(own) > 1 else None
-            found.append(Pause(what=what, seconds=mean, seen=len(own), counted=False, seldom=True, every_steps=apart))
-    stops = [stop for stop in stops if stop not in rare]
+    rare = {(stop.what, stop.step) for stop in seldom(stops, windows)}
+    begin_s = regular[0].started_s
     held = {window.number for window in windows if window.boundary or window.started_s >= begin_s}
     for what in KINDS:
-        counted = [stop for stop in stops if stop.what == what and stop.step in held]
+        own = [stop for stop in stops if stop.what == what and (what, stop.step) in rare]
+        if own:
+            found.append(
+                Pause(what=what, seconds=_mean_s(own), seen=len(own), seldom=True, every_steps=_steps_apart(own))
+            )
+    for what in KINDS:
+        counted = [stop for stop in stops if stop.what == what and (what, stop.step) not in rare and stop.step in held]
         if counted:
-            mean = sum(stop.seconds for stop in counted) / len(counted)
-            found.append(Pause(what=what, seconds=mean, seen=len(counted), counted=True))
-    # A validation before the first step tells what one at the end of an epoch takes, where none was seen. A file that
-    # is saved there may be anything.
+            found.append(_counted(what, counted, regular))
+    # A whole validation before the first step tells what one at the end of an epoch takes, where none was seen. A file
+    # that is saved there may be anything.
     before = [stop for stop in stops if stop.what == "validation" and stop.step == 0]
     seen_an_end = any(window.boundary for window in windows)
     if before and not found and not seen_an_end:
@@ -103,10 +110,40 @@ def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], begin_s: flo
                 seconds=last.seconds,
                 seen=len(before),
                 counted=False,
-                scaled_from_batches=last.scaled_from_batches,
+                cut_after_batches=last.cut_after_batches,
             )
         )
     return tuple(found)
+
+
+def _counted(what: What, stops: Sequence[Stop], regular: Sequence[StepWindow]) -> Pause:
+    by_number = {window.number: window for window in regular}
+    within = [stop for stop in stops if stop.step in by_number]
+    total_s = sum(window.duration_s for window in regular)
+    waited_s = sum(
+        batch.returned_s - batch.asked_s
+        for stop in within
+        for batch in by_number[stop.step].other_batches
+        if batch.main_thread and stop.begun_s <= batch.asked_s < stop.ended_s
+    )
+    in_rate = bool(within) and total_s > 0
+    return Pause(
+        what=what,
+        seconds=_mean_s(stops),
+        seen=len(stops),
+        counted=True,
+        every_steps=_steps_apart(within),
+        time_fraction=min(1.0, sum(stop.seconds for stop in within) / total_s) if in_rate else None,
+        wait_fraction=min(1.0, waited_s / total_s) if in_rate else 0.0,
+    )
+
+
+def _mean_s(stops: Sequence[Stop]) -> float:
+    return sum(stop.seconds for stop in stops) / len(stops)
+
+
+def _steps_apart(stops: Sequence[Stop]) -> float | None:
+    return (stops[-1].step - stops[0].step) / (len(stops) - 1) if len(stops) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +173,13 @@ def validation_blocks(roles: Roles, ends: Sequence[float]) -> dict[int, list[Bat
 def _validation(
     step: int,
     block: Sequence[BatchDelivered],
-    roles: Roles,
     ends: Sequence[float],
+    goes_on: Sequence[float],
     saves: Sequence[_Save],
     passes: Mapping[int, Mapping[str, Any]],
     ended: set[object],
-    loaded: Sequence[BatchLoaded],
 ) -> Stop:
+    """`goes_on`: when the training is seen to do something else, in order; so are `saves`."""
     since = ends[step - 1] if step else 0.0
     first, last = block[0], block[-1]
     begun = first.asked_s
@@ -150,52 +187,29 @@ def _validation(
     if isinstance(told, (int, float)):
         begun = max(since, min(begun, float(told)))
     # Until the training goes on, as far as it is seen.
-    next_signs = [
-        *(one.begun_s for one in roles.passes if one.begun_s is not None),
-        *(batch.asked_s for batch in roles.batches),
-        *(save.begun_s for save in saves),
-        ends[step],
-    ]
-    end = min(sign for sign in next_signs if sign >= last.returned_s)
-    saved = sum(save.ended_s - save.begun_s for save in saves if begun <= save.begun_s < end)
-    whole, scaled_from = 0.0, None
-    # Before the first step it is a look at whether validation works at all, and the real one goes on to its end. One
-    # that the script breaks off later it will break off each time.
+    end = goes_on[bisect_left(goes_on, last.returned_s)]
+    first_save = bisect_left(saves, begun, key=_begun)
+    saved = sum(save.ended_s - save.begun_s for save in saves[first_save : bisect_left(saves, end, key=_begun)])
+    # Before the first step a cut one is a look at whether validation works at all, and the real one goes on to its end.
+    # One that the script breaks off later it will break off each time.
+    cut = 0
     for number in dict.fromkeys(batch.pass_number for batch in block if step == 0):
-        own = [batch for batch in block if batch.pass_number == number]
+        seen = sum(batch.pass_number == number for batch in block)
         length = passes.get(number, {}).get("length")
-        if number not in ended and isinstance(length, int) and len(own) < length:
-            begins = begun if own[0] is first else own[0].asked_s
-            ends_s = end if own[-1] is last else own[-1].returned_s
-            missing = length - len(own)
-            whole += missing * _by_batch(own, ends_s, passes.get(number, {}), loaded, begins)
-            scaled_from = (scaled_from or 0) + len(own)
+        if number not in ended and isinstance(length, int) and seen < length:
+            cut += seen
     return Stop(
         what="validation",
         step=step,
         begun_s=begun,
         ended_s=end,
-        seconds=end - begun - saved + whole,
-        scaled_from_batches=scaled_from,
+        seconds=end - begun - saved,
+        cut_after_batches=cut or None,
     )
 
 
-def _by_batch(
-    own: Sequence[BatchDelivered],
-    end_s: float,
-    told: Mapping[str, Any],
-    loaded: Iterable[BatchLoaded],
-    begun_s: float,
-) -> float:
-    """What one more batch of a pass takes that was cut: the slower of the loader's workers and of what was done with
-    a batch."""
-    done_s = (end_s - own[0].returned_s) / len(own)
-    pids = set(told.get("worker_pids") or ())
-    loads = [load.finished_s - load.started_s for load in loaded if load.pid in pids and load.started_s >= begun_s]
-    if not pids:
-        # Each batch but the first was made within that time.
-        return done_s + (own[0].returned_s - own[0].asked_s) / len(own)
-    return max(done_s, sum(loads) / len(loads) / len(pids)) if loads else done_s
+def _begun(save: _Save) -> float:
+    return save.begun_s
 
 
 def _rare(stops: Sequence[Stop], steps: int) -> list[Stop]:

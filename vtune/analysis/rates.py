@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from vtune.analysis.tail import slow_of, together
 from vtune.analysis.twin import FEW, REPLICATES, Replay, replay
 from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchLoaded, DeviceStepped
-from vtune.domain.numbers import rate
+from vtune.domain.numbers import rate, workers_text
 from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
 
 # Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
@@ -65,7 +66,7 @@ def with_rates(
     """`apart`: when the training stood still for something that is no part of its steps. `earlier`: what the study's
     other trials know of slow batches."""
     durations = [window.duration_s for window in regular]
-    total_s, samples = sum(durations), sum(window.samples for window in regular) * len(roles.ranks)
+    total_s, samples = sum(durations), sum(window.samples for window in regular) * roles.times
     p10, p50, p90, p99 = (float(q) for q in np.percentile(durations, [10, 50, 90, 99]))
     measured = replace(
         measured, step_time_s=StepTimes(p10=p10, p50=p50, p90=p90, p99=p99, mean=total_s / len(durations))
@@ -87,7 +88,7 @@ def with_rates(
         return Rated(measured=replace(told, steady=False, unsteady_because=because))
     measured = replayed
     if both_capacities:
-        alone = costs.samples_per_batch * len(roles.ranks) * _loader_alone(costs, slow).rate
+        alone = costs.samples_per_batch * roles.times * _loader_alone(costs, slow).rate
         measured = replace(measured, loader_samples_per_s=alone)
     return Rated(measured=measured, costs=costs, slow=slow)
 
@@ -95,8 +96,7 @@ def with_rates(
 def _by_replay(
     measured: Measurement, roles: Roles, costs: Costs, slow: SlowShare | None, replicates: int
 ) -> Measurement:
-    ranks = len(roles.ranks)
-    batch = costs.samples_per_batch * ranks
+    batch = costs.samples_per_batch * roles.times
     found = replay(costs, slow=slow, replicates=replicates)
     own_s, others_s = costs.mean_own_s, costs.mean_others_s
     waits = min(1.0, max(0.0, 1 - (own_s - others_s) * found.rate))
@@ -129,7 +129,7 @@ def _seen_instead(
     later = regular[len(regular) // 2 :]
     if len(later) < LEAST_TO_CHECK or costs.launch_s is not None or replayed.samples_per_s is None:
         return None
-    counts = [window.samples * len(roles.ranks) for window in later]
+    counts = [window.samples * roles.times for window in later]
     seen, interval = rate_with_interval([window.duration_s for window in later], counts, max(1, roles.workers))
     if interval is None or replayed.samples_per_s_ci95 is None or seen <= 0:
         return None
@@ -152,7 +152,7 @@ def _unsteady_replay(measured: Measurement, costs: Costs) -> str | None:
     if measured.steps_measured < STEADY_STEPS:
         return f"only {measured.steps_measured} steps were measured"
     if costs.workers and len(costs.load_s) < ROUNDS_BY_WORKER * costs.workers:
-        return f"only {len(costs.load_s)} batches of {costs.workers} workers were seen"
+        return f"only {len(costs.load_s)} batches of {workers_text(costs.workers)} were seen"
     assert measured.samples_per_s is not None
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     if width is None or width > STEADY_HALF_WIDTH:
@@ -190,7 +190,7 @@ def _by_batch_means(
     measured: Measurement, roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]
 ) -> Measurement:
     """Only the training's side was seen, or the epochs have no steady part: the window as it is, stock dropped."""
-    counts = [window.samples * len(roles.ranks) for window in regular]
+    counts = [window.samples * roles.times for window in regular]
     durations = [window.duration_s for window in regular]
     total_s, samples = sum(durations), sum(counts)
     mean, interval = rate_with_interval(durations, counts, max(1, roles.workers))
@@ -199,10 +199,10 @@ def _by_batch_means(
     wait_s = own_wait_s + other_wait_s if seen_from_main else None
     busy_s = None if wait_s is None else max(0.0, total_s - wait_s)
     worker = _seen_cost(roles, loaded, regular)
-    per_batch = samples / len(roles.ranks) / sum(len(window.batches) for window in regular)
+    per_batch = samples / roles.times / sum(len(window.batches) for window in regular)
     loader_rate: float | None = None
     if worker is not None:
-        loader_rate = len(roles.ranks) * roles.workers * per_batch / worker.batch_s
+        loader_rate = roles.times * roles.workers * per_batch / worker.batch_s
     elif seen_from_main and own_wait_s and not roles.workers:
         loader_rate = samples / own_wait_s
     drained = _drained(roles, loaded, regular)
@@ -253,10 +253,15 @@ def _drained(roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[Step
             by_pass.setdefault(batch.pass_number, []).append(batch.returned_s)
     if not loads or not by_pass:
         return None
+    finished: dict[int, list[float]] = {}
+    for load in sorted(loads, key=lambda load: load.finished_s):
+        finished.setdefault(load.pid, []).append(load.finished_s)
     drained = delivered = 0
     for number, times in by_pass.items():
-        own = pids.get(number, set())
-        produced = sum(b.pid in own and times[0] < b.finished_s <= times[-1] for b in loads)
+        produced = sum(
+            bisect_right(own, times[-1]) - bisect_right(own, times[0])
+            for own in (finished.get(pid, ()) for pid in pids.get(number, ()))
+        )
         drained += max(0, len(times) - 1 - produced)
         delivered += len(times)
     return drained if drained > max(1.0, STEADY_STOCK_CHANGE * delivered) else 0

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vtune.analysis.lockstep import paces
 from vtune.analysis.rows import count_samples
 from vtune.domain.effects import Scalar
 from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped
@@ -48,6 +49,9 @@ class TrainPass:
     samples: int | None = None
     # By the sampler's own count, what it drops at the end left out.
     sampler_samples: int | None = None
+    # Numbers of the loader object and of its data; None in trials of an older vtune.
+    made: int | None = None
+    data: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,24 @@ class Roles:
     ranks: tuple[int, ...]
     # Fewer rows come out of the training's loader than samples were asked for, and they cannot be counted.
     rows_unknown: bool = False
+    # Samples of all ranks over those of the leading one; None: they step alike.
+    paces: float | None = None
+
+    @property
+    def times(self) -> float:
+        """By this the leading process's rate is multiplied."""
+        return float(len(self.ranks)) if self.paces is None else self.paces
+
+    @property
+    def rebuilds_its_loader(self) -> bool:
+        """Each pass has a loader object of its own, and workers end with it."""
+        made = [one.made for one in self.passes if one.made is not None]
+        return len(made) > 1 and len(set(made)) == len(made)
+
+    @property
+    def goes_through_parts(self) -> bool:
+        """Its passes are over different data: whoever walks through chunks of it has an epoch of several passes."""
+        return len({one.data for one in self.passes if one.data is not None}) > 1
 
     @property
     def settings(self) -> Mapping[str, Scalar]:
@@ -147,6 +169,7 @@ def find_roles(
         other_batches=tuple(b for b in own_batches if train is None or b.loader not in train.numbers),
         peers_worker_pids=_peers_worker_pids(facts, train, [rank for rank in ranks if rank != pid]),
         ranks=ranks,
+        paces=_paces(pid, {rank: by_process[rank, -primary[rank][2]] for rank in ranks}, train, delivered, facts),
     )
 
 
@@ -215,6 +238,28 @@ def _peers_worker_pids(facts: Sequence[Fact], train: Loader | None, peers: Seque
     )
 
 
+def _paces(
+    leader: int,
+    steps: Mapping[int, Sequence[OptimizerStepped]],
+    train: Loader | None,
+    delivered: Sequence[BatchDelivered],
+    facts: Sequence[Fact],
+) -> float | None:
+    if len(steps) < 2:
+        return None
+    key = train.key if train is not None else None
+    own = {(f.pid, f.data.get("loader")) for f in facts if f.name == "loader" and f.data.get("key") == key}
+    samples: dict[int, int] = defaultdict(int)
+    for batch in delivered:
+        if (batch.pid, batch.loader) in own and not batch.nested:
+            samples[batch.pid] += batch.samples or batch.leading
+    pids = sorted(steps, key=lambda pid: pid != leader)
+    by_step = [samples[pid] / len(steps[pid]) for pid in pids]
+    # A process with another script: its steps count as those of the leading one.
+    by_step = [one or by_step[0] or 1.0 for one in by_step]
+    return paces([[step.ended_s for step in steps[pid]] for pid in pids], by_step)
+
+
 def _asked_batch_size(fact: Mapping[str, object]) -> int | None:
     if fact.get("own_batch_sampler"):
         # torch's own default, which the loader does not use then.
@@ -236,6 +281,8 @@ def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...
             resume=int(fact.data.get("resume") or 0),
             settings=_in_knob_names(fact.data.get("effective") or {}),
             sampler_samples=fact.data["samples"] if isinstance(fact.data.get("samples"), int) else None,
+            made=fact.data["made"] if isinstance(fact.data.get("made"), int) else None,
+            data=fact.data["data"] if isinstance(fact.data.get("data"), int) else None,
         )
         for fact in facts
         if fact.name == "pass" and fact.data.get("loader") in train.numbers

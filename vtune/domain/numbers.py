@@ -34,6 +34,10 @@ def rate(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def workers_text(count: int) -> str:
+    return f"{count} {'worker' if count == 1 else 'workers'}"
+
+
 def many(value: float) -> str:
     """2.36 million: nobody reads seven digits."""
     for size, unit in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand")):

@@ -14,7 +14,9 @@ from vtune.domain.events import StageName
 from vtune.domain.prediction import Prediction
 from vtune.domain.trial import ENDS_BY_DISK, RaceLeg, TrialStatus
 
-Bottleneck = Literal["data", "compute", "host", "transfer", "storage", "balanced", "unknown"]
+Bottleneck = Literal[
+    "data", "compute", "host", "transfer", "storage", "validation", "checkpoint", "balanced", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Projection:
     epoch_s: float | None = None
     run_s: float | None = None
     cost: float | None = None
+    # As planned; None where nobody has told.
+    epochs: int | None = None
 
 
 # How the rate came about: by replaying the loader's schedule with the measured costs; by batch means, where only the
@@ -144,10 +148,15 @@ class Pause:
     counted: bool = False
     # Between the steps of an epoch, too seldom to tell how often: in no rate, and each epoch is taken to have one.
     seldom: bool = False
-    # Then, with two of them or more: how many steps apart. Each epoch is taken to have as many as that makes.
+    # Between the steps of an epoch, with two of them or more: how many steps apart. Where they are seldom, each epoch
+    # is taken to have as many as that makes.
     every_steps: float | None = None
-    # Of a pass that was cut, to whose whole length the seconds are scaled: the batches that were seen.
-    scaled_from_batches: int | None = None
+    # Before the first step, of a pass that was cut: so few batches, and so cold, say nothing of a whole one. The pause
+    # is in no projection.
+    cut_after_batches: int | None = None
+    # Where the rate holds it: its share of the time, and the part of that spent waiting for batches.
+    time_fraction: float | None = None
+    wait_fraction: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +225,8 @@ class GpuUse:
 class StageTime:
     """Mean of the steps that were looked at closely."""
 
-    stage: StageName
+    # `prepare` stands for `transfer` where there is no device to bring a batch to.
+    stage: StageName | Literal["prepare"]
     host_s: float
     device_s: float | None = None
     peak_bytes: int | None = None
@@ -273,6 +283,11 @@ class Measurement:
     pauses: tuple[Pause, ...] = ()
     # Epochs are so short that the rate is that of whole ones, their restarts included.
     restarts_in_rate: bool = False
+    # Each pass over the data has a loader of its own: its workers end with it, whatever its settings say.
+    loader_rebuilt: bool = False
+    # Where a pass over the loader is only a part of an epoch: its samples, and its time with the restart.
+    samples_per_part: int | None = None
+    part_s: float | None = None
     samples_per_s_whole_run: float | None = None
     ram_peak_bytes: int | None = None
     # At the most of the planned run, growth included.
@@ -321,7 +336,8 @@ class Measurement:
     # Shares of the time in which the device idled: for its data's way to it, and for the main process itself.
     transfer_fraction: float | None = None
     host_fraction: float | None = None
-    # Without a device: the share of the time that the training's process is at work outside its model and optimizer.
+    # Without a device: the share of the time that the training's process is at work outside its model and optimizer,
+    # validations and checkpoints apart.
     outside_fraction: float | None = None
     # The first step after which a parameter was found not to be a number, at the looks that were taken.
     diverged_at_step: int | None = None
@@ -352,9 +368,11 @@ class Measurement:
 
     @property
     def samples_per_s_epoch(self) -> float | None:
-        """With the restart that each epoch pays, where the number of epochs is not known."""
+        """With the restart that each epoch, or each part of the data, pays, where the number of epochs is not known."""
         epoch_s = self.projected.epoch_s
-        return self.samples_per_epoch / epoch_s if self.samples_per_epoch and epoch_s else None
+        if self.samples_per_epoch and epoch_s:
+            return self.samples_per_epoch / epoch_s
+        return self.samples_per_part / self.part_s if self.samples_per_part and self.part_s else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

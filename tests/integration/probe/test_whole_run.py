@@ -62,9 +62,9 @@ def test_a_run_without_a_seen_end_of_an_epoch_is_projected_but_for_its_pauses(tm
     assert trial["projected"]["run_s"] - trial["startup_s"] == pytest.approx(whole - paused, rel=0.05)
 
 
-def test_a_sanity_check_of_two_batches_tells_what_a_validation_will_take(tmp_path: Path) -> None:
+def test_a_sanity_check_of_two_batches_is_in_no_projection(tmp_path: Path) -> None:
     trial, _, _ = both(tmp_path, "--epochs", "1", "--batches", "100", *WAITING, "--sanity", steps=40)
     [pause] = trial["pauses"]
-    assert (pause["what"], pause["counted"], pause["scaled_from_batches"]) == ("validation", False, 2)
-    # Twenty batches of 10 ms to load and 20 ms to look at.
-    assert pause["seconds"] == pytest.approx(20 * 0.031, rel=0.15)
+    assert (pause["what"], pause["counted"], pause["cut_after_batches"]) == ("validation", False, 2)
+    # Two batches of 10 ms to load and 20 ms to look at.
+    assert 0.06 <= pause["seconds"] < 0.3

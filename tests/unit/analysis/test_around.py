@@ -168,7 +168,7 @@ def test_a_validation_that_the_script_breaks_off_each_time_takes_what_it_took(tm
     run = Run(validation_batches=5, validation_of=100)
     found, whole_s = projected(tmp_path, run, cut_after_steps=100)
     [pause] = found.pauses
-    assert (pause.scaled_from_batches, pause.seconds) == (None, pytest.approx(1.0, abs=0.05))
+    assert (pause.cut_after_batches, pause.seconds) == (None, pytest.approx(1.0, abs=0.05))
     assert found.projected.run_s == pytest.approx(whole_s, rel=0.05)
 
 
@@ -180,17 +180,23 @@ def test_pauses_that_were_not_seen_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cut", "counted"), [(45, False), (100, True)])
-def test_a_sanity_check_is_scaled_to_a_validation_until_a_real_one_is_seen(
-    tmp_path: Path, cut: int, counted: bool
-) -> None:
+def test_a_sanity_check_of_two_batches_is_no_validation_of_an_epoch(tmp_path: Path, cut: int, counted: bool) -> None:
     run = Run(validation_batches=15, sanity_batches=2)
     found, whole_s = projected(tmp_path, run, cut_after_steps=cut)
     [pause] = found.pauses
-    assert (pause.counted, pause.scaled_from_batches) == (counted, None if counted else 2)
-    # The sanity check's pass was told to have 30 batches.
-    assert pause.seconds == pytest.approx(3.0 if counted else 6.0, rel=0.02)
-    extra_s = 0.0 if counted else 3 * 3.0
-    assert found.projected.run_s == pytest.approx(whole_s + extra_s, rel=0.02)
+    assert (pause.counted, pause.cut_after_batches) == (counted, None if counted else 2)
+    assert pause.seconds == pytest.approx(3.0 if counted else 0.4, rel=0.02)
+    unseen_s = 0.0 if counted else 3 * 3.0
+    assert found.projected.run_s == pytest.approx(whole_s - unseen_s, rel=0.02)
+
+
+def test_a_whole_validation_before_the_first_step_stands_for_that_of_each_epoch(tmp_path: Path) -> None:
+    run = Run(validation_batches=15, sanity_batches=30)
+    found, whole_s = projected(tmp_path, run, cut_after_steps=45)
+    [pause] = found.pauses
+    assert (pause.counted, pause.cut_after_batches, round(pause.seconds, 3)) == (False, None, 6.0)
+    # The one before the first step had twice the batches of those that come.
+    assert found.projected.run_s == pytest.approx(whole_s + 3 * 3.0, rel=0.02)
 
 
 def test_a_validation_between_the_steps_of_an_epoch_is_in_the_rate_already(tmp_path: Path) -> None:
@@ -198,6 +204,9 @@ def test_a_validation_between_the_steps_of_an_epoch_is_in_the_rate_already(tmp_p
     found, whole_s = projected(tmp_path, run, cut_after_steps=105)
     [pause] = found.pauses
     assert pause.counted and pause.seen == 10 and pause.seconds == pytest.approx(2.0, rel=0.02)
+    # Ten steps of 0.3 s, and then a validation of ten batches, each waited for 0.1 s of its 0.2 s.
+    assert pause.every_steps == 10 and pause.time_fraction == pytest.approx(2 / 5, abs=0.02)
+    assert pause.wait_fraction == pytest.approx(1 / 5, abs=0.02)
     assert found.projected.run_s == pytest.approx(whole_s, rel=0.03)
 
 
@@ -237,6 +246,68 @@ def test_persistent_workers_are_told_to_save_their_start_before_an_epochs_end_is
         projected(tmp_path / str(run.persistent), run, cut_after_steps=45)[0].projected.run_s or 0.0 for run in runs
     ]
     assert told[0] - told[1] == pytest.approx(2 * 5.0, rel=0.01)
+
+
+PART, PARTS_OF_AN_EPOCH, RESTART_S = 20, 15, 1.0
+
+
+def parts(tmp_path: Path, *, passes: int, data: list[int | None], made: list[int] | None = None) -> TrialWriter:
+    """Each pass is one of fifteen parts of an epoch: 20 batches of 0.1 s, and a second until the next part is there."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    now = 0.0
+    for number in range(passes):
+        writer.fact(
+            "pass", **{"pass": number}, loader=0, resume=0, begun=now, ready=now, length=PART, worker_pids=[],
+            made=number if made is None else made[number], data=data[number],
+            effective={"num_workers": 0, "batch_size": 2, "persistent_workers": False},
+        )  # fmt: skip
+        now += RESTART_S
+        for j in range(PART):
+            writer.deliver(now, now + 0.05, j, pass_number=number)
+            now += 0.1
+            writer.step(now)
+        writer.fact("pass_end", **{"pass": number}, batches=PART)
+    return writer
+
+
+def test_a_loader_built_for_each_part_of_an_epoch_tells_no_length_of_an_epoch(tmp_path: Path) -> None:
+    found = measured(parts(tmp_path, passes=4, data=[0, 1, 2, 3]), PlannedRun(epochs=3))
+    assert found.samples_per_epoch is None and found.projected.run_s is None and found.projected.epoch_s is None
+    assert "samples_per_epoch" in found.unknown and found.loader_rebuilt
+    assert any("length of an epoch is not known" in line for line in run_lines(found))
+    # What it is compared by has the restarts of its parts.
+    assert (found.samples_per_part, found.part_s) == (40, pytest.approx(2.0 + RESTART_S, rel=0.03))
+    assert found.samples_per_s_epoch == pytest.approx(40 / 3.0, rel=0.03)
+
+
+def test_a_part_starts_again_as_often_as_an_epoch_has_parts(tmp_path: Path) -> None:
+    planned = PlannedRun(epochs=3, samples_per_epoch=PARTS_OF_AN_EPOCH * PART * 2)
+    found = measured(parts(tmp_path, passes=4, data=[0, 1, 2, 3]), planned)
+    epoch_s = PARTS_OF_AN_EPOCH * (0.1 * PART + RESTART_S)
+    assert found.projected.epoch_s == pytest.approx(epoch_s, rel=0.02)
+    assert found.projected.run_s == pytest.approx(3 * epoch_s, rel=0.02)
+    assert found.samples_per_s_whole_run == pytest.approx(600 / epoch_s, rel=0.02)
+
+
+@pytest.mark.parametrize("data", [[0, 0, 0, 0], [None] * 4])
+def test_a_loader_built_anew_for_the_same_data_has_an_epoch_in_each_pass(
+    tmp_path: Path, data: list[int | None]
+) -> None:
+    found = measured(parts(tmp_path, passes=4, data=data), PlannedRun(epochs=10))
+    assert found.samples_per_epoch == 40 and found.samples_per_part is None and found.loader_rebuilt
+    assert found.projected.run_s == pytest.approx(10 * 3.0, rel=0.03)
+
+
+def test_one_loader_that_is_walked_over_again_and_again_is_not_built_anew(tmp_path: Path) -> None:
+    found = measured(parts(tmp_path, passes=4, data=[0] * 4, made=[0] * 4), PlannedRun(epochs=10))
+    assert not found.loader_rebuilt
+
+
+def test_more_passes_than_planned_epochs_are_no_epochs(tmp_path: Path) -> None:
+    found = measured(parts(tmp_path, passes=4, data=[None] * 4), PlannedRun(epochs=2))
+    assert found.samples_per_epoch is None and "samples_per_epoch" in found.unknown
 
 
 def test_a_last_batch_that_is_smaller_or_dropped_is_counted_by_the_sampler(tmp_path: Path) -> None:

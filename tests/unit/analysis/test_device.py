@@ -195,7 +195,7 @@ def test_without_a_device_stages_have_host_times_only(tmp_path: Path) -> None:
     writer.train(10)
     for stage in range(6):
         writer.record(6, PID, 1, 0, stage, 6, 5.0 + stage / 10, 6.0, -1.0)
-    assert next((one.stage, one.device_s, one.peak_bytes) for one in numbers(writer).stages) == ("transfer", None, None)
+    assert next((one.stage, one.device_s, one.peak_bytes) for one in numbers(writer).stages) == ("prepare", None, None)
     assert numbers(writer).stages[1].host_s == pytest.approx(0.1)
     assert numbers(writer).transfer_fraction is None
 

@@ -88,6 +88,38 @@ def test_short_epochs_whose_restart_is_waited_for_are_data_bound() -> None:
     assert not any("--set workers" in line for line in found.next)
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "epochs", "rebuilt", "worth"),
+    [(1.0, None, False, True), (1.0, 30, False, True), (0.26, 30, False, False), (1.0, 1, False, False),
+     (1.0, 30, True, False)],
+)  # fmt: skip
+def test_workers_that_stay_are_advised_only_where_a_run_would_be_felt_to_be_shorter(
+    waited_s: float, epochs: int | None, rebuilt: bool, worth: bool
+) -> None:
+    restarting = replace(
+        MEASURED, epoch_restart_s=waited_s, epoch_restart_wait_s=waited_s, loader_rebuilt=rebuilt,
+        projected=Projection(epoch_s=18.2, epochs=epochs), worker_cost=WorkerCost(batch_s=0.01, cpu_fraction=0.9),
+    )  # fmt: skip
+    found = diagnose(restarting, MACHINE)
+    assert any("persistent_workers=true" in line for line in found.next) == worth
+    assert any("whatever persistent_workers says" in line for line in found.why) == rebuilt
+
+
+def test_settings_that_were_no_faster_are_not_advised() -> None:
+    tried = ({"workers": 2, "batch_size": 1, "prefetch_factor": 1}, {"workers": 1, "prefetch_factor": 2})
+    fresh, known = (diagnose(MEASURED, MACHINE, Again(no_faster=some)) for some in ((), tried))
+    assert any("--set workers=2" in line for line in fresh.next)
+    assert not any("--set workers=2" in line for line in known.next)
+    other = diagnose(MEASURED, MACHINE, Again(no_faster=({"workers": 2, "batch_size": 8},)))
+    assert any("--set workers=2" in line for line in other.next)
+
+
+def test_one_worker_is_one_worker() -> None:
+    alone = replace(MEASURED, effective_settings={"workers": 0, "batch_size": 1}, ram_peak_bytes=600 * 2**20)
+    lines = diagnose(alone, replace(MACHINE, cores=1.0), Again(no_faster=({"workers": 1, "batch_size": 1},))).next
+    assert any(line.startswith("1 worker:") for line in lines)
+
+
 def test_workers_whose_memory_grows_are_not_advised_to_persist() -> None:
     restarting = replace(
         MEASURED,

@@ -1,28 +1,36 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from support.trial_writer import TrialWriter
 from vtune.analysis.advice import Again, next_steps
 from vtune.analysis.diagnose import diagnose
-from vtune.analysis.host import with_outside
+from vtune.analysis.host import outside, with_outside
+from vtune.analysis.measure import Observed, measure
+from vtune.analysis.roles import find_roles
+from vtune.domain.experiment import PlannedRun
 from vtune.domain.machine import Machine
 from vtune.domain.record import GpuUse, Measurement, StageTime, StepTimes
+from vtune.journal.step_log import StepLog
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 
 
-def measured(*, loss_s: float, step_s: float, wait: float = 0.02) -> Measurement:
+def measured(*, loss_s: float, step_s: float, wait: float = 0.02, prepare_s: float = 0.0) -> Measurement:
     stages = tuple(
         StageTime(stage=stage, host_s=host_s)  # type: ignore[arg-type]
-        for stage, host_s in (("forward", 0.004), ("loss", loss_s), ("backward", 0.005), ("step", 0.001))
-    )
+        for stage, host_s in (
+            ("prepare", prepare_s), ("forward", 0.004), ("loss", loss_s), ("backward", 0.005), ("step", 0.001),
+        )
+    )  # fmt: skip
     return Measurement(
         samples_per_s=2 / step_s,
         compute_samples_per_s=2 / step_s / (1 - wait),
         data_wait_fraction=wait,
         effective_batch=2,
         stages=stages,
-        after_step_s=max(0.0, step_s * (1 - wait) - 0.01 - loss_s),
+        after_step_s=max(0.0, step_s * (1 - wait) - 0.01 - loss_s - prepare_s),
         step_time_s=StepTimes(p10=step_s, p50=step_s, p90=step_s, p99=step_s, mean=step_s),
         effective_settings={"workers": 2},
     )
@@ -41,6 +49,91 @@ def test_logging_between_two_steps_makes_the_main_process_late() -> None:
     told = diagnose(found, MACHINE)
     assert told.bottleneck == "host"
     assert any("between two steps" in line for line in told.next)
+
+
+def test_work_on_the_batch_before_the_model_makes_the_main_process_late() -> None:
+    found = with_outside(measured(loss_s=0.0, step_s=0.09, prepare_s=0.07))
+    parts = outside(found)
+    assert parts is not None and parts.longest == "prepare"
+    told = diagnose(found, MACHINE)
+    assert told.bottleneck == "host"
+    assert any("before its model has it (70 ms a step)" in line for line in told.next)
+
+
+def a_step(writer: TrialWriter, number: int, *, at_s: float, prepare_s: float, device: int = 0) -> None:
+    """Looked at closely: a batch, work on it, and 10 ms each of forward, loss, backward and step."""
+    ends = [at_s, at_s + prepare_s, *(at_s + prepare_s + 0.01 * n for n in range(1, 5))]
+    for stage, host_s in enumerate(ends):
+        writer.record(6, flags=1, source=device, group=stage, index=number, a=host_s, b=host_s, c=-1.0)
+
+
+@pytest.mark.parametrize(("device", "stage"), [(0, "prepare"), (1, "transfer")])
+def test_without_a_device_nothing_is_a_transfer(tmp_path: Path, device: int, stage: str) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=0)
+    for j in range(60):
+        now = j * 0.15
+        writer.deliver(now, now + 0.01, j)
+        if j % 7 == 5:
+            a_step(writer, j + 1, at_s=now + 0.01, prepare_s=0.09, device=device)
+        writer.step(now + 0.14)
+    found = numbers(writer)
+    assert [(one.stage, round(one.host_s, 3)) for one in found.stages][:2] == [(stage, 0.09), ("forward", 0.01)]
+    if not device:
+        assert found.outside_fraction == pytest.approx(0.11 / 0.15, abs=0.02)
+        assert diagnose(found, MACHINE).bottleneck == "host"
+        assert not any("transfer" in line for line in diagnose(found, MACHINE).why)
+
+
+@pytest.mark.parametrize("loader_s", [0.001, 0.006])
+def test_a_validation_every_few_steps_is_named_and_is_no_work_of_the_main_process(
+    tmp_path: Path, loader_s: float
+) -> None:
+    """Steps of 4.6 ms, and a validation of 72 ms after every fourth: 18 of 22.6 ms a step."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.loader(1, "train.py:9:Patches#0 bbbb")
+    writer.begin_pass(0, workers=0, length=1000)
+    now, passes = 0.0, 1
+    for j in range(100):
+        writer.deliver(now, now + 0.0002, j)
+        if j % 7 == 5:
+            writer.record(6, group=0, index=j + 1, a=now + 0.0002, b=now, c=-1.0)
+            for stage, part in ((1, 0.0003), (2, 0.0020), (3, 0.0022), (4, 0.0040), (5, 0.0045)):
+                writer.record(6, group=stage, index=j + 1, a=now + part, b=now, c=-1.0)
+        now += 0.0045
+        writer.step(now)
+        now += 0.0001
+        if j % 4 == 3:
+            writer.begin_pass(passes, loader=1, workers=0, batch=1, length=8, begun=now)
+            for k in range(8):
+                writer.deliver(now, now + loader_s, k, loader=1, pass_number=passes, flags=1)
+                now += 0.009
+            writer.fact("pass_end", **{"pass": passes}, batches=8)
+            passes += 1
+    found = numbers(writer)
+    [pause] = found.pauses
+    assert (pause.what, pause.counted, pause.every_steps) == ("validation", True, 4.0)
+    assert pause.time_fraction == pytest.approx(18 / 22.6, abs=0.02)
+    assert found.after_step_s == pytest.approx(0.0001, abs=0.00005)
+    assert found.outside_fraction is not None and found.outside_fraction < 0.1
+    told = diagnose(found, MACHINE)
+    assert told.bottleneck == "validation" and "every 4 steps" in told.verdict
+    assert not any("host" in line or "logging" in line for line in (told.verdict, *told.why, *told.next))
+    assert any("every 4 steps" in line for line in told.next)
+
+
+def numbers(writer: TrialWriter) -> Measurement:
+    log = StepLog(writer.paths)
+    log.refresh()
+    observed = Observed(
+        roles=find_roles(log.steps, log.delivered, log.facts), loaded=log.loaded, delivered=log.delivered,
+        steps=log.steps, backwards=log.backwards, facts=log.facts, telemetry=(), stages=log.stages, started_s=0.0,
+    )  # fmt: skip
+    return measure(observed, PlannedRun(), None)
 
 
 def test_a_model_that_computes_is_no_late_host() -> None:

@@ -6,6 +6,7 @@ import pytest
 from support.trial_writer import PID, TrialWriter, replay_loader
 from vtune.analysis.measure import Observed, measure, steps_measured
 from vtune.analysis.roles import find_roles
+from vtune.domain.consumed import NoBatch
 from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
 from vtune.journal.step_log import StepLog
@@ -112,7 +113,7 @@ def test_epochs_shorter_than_the_stock_are_measured_whole(tmp_path: Path) -> Non
             writer.deliver(now, arrives, j, pass_number=epoch)
             now = arrives + 0.01
             writer.step(now)
-    found = measure(observed(writer), PlannedRun(epochs=10), None)
+    found = measure(observed(writer), PlannedRun(epochs=40), None)
     assert found.restarts_in_rate
     assert found.samples_per_s == pytest.approx(6 / 0.53, rel=0.05)
     assert found.projected.epoch_s == pytest.approx(0.53, rel=0.05)
@@ -293,3 +294,36 @@ def test_the_ranks_of_a_distributed_run_add_up(tmp_path: Path) -> None:
     assert found.effective_batch == 4
     # Each rank walks over its own 100 batches: an epoch lasts as long as one rank's walk.
     assert found.projected.epoch_s == pytest.approx(100.0, rel=0.02)
+
+
+def ranks(tmp_path: Path, *paces: tuple[float, int]) -> TrialWriter:
+    """Processes that step by themselves: seconds of a step, and how many there were."""
+    writer = TrialWriter(tmp_path)
+    for number, (step_s, steps) in enumerate(paces):
+        pid = PID + number
+        writer.hello(pid)
+        writer.loader(pid=pid)
+        writer.begin_pass(workers=0, pid=pid)
+        for j in range(steps):
+            writer.deliver(j * step_s, (j + 0.5) * step_s, j, pid=pid)
+            writer.step((j + 1) * step_s, pid=pid)
+    return writer
+
+
+@pytest.mark.parametrize("paces", [((0.0116, 80), (0.01, 93)), ((0.01, 93), (0.0116, 80))])
+def test_processes_that_do_not_wait_for_each_other_add_up_at_their_own_paces(
+    tmp_path: Path, paces: tuple[tuple[float, int], ...]
+) -> None:
+    found = measure(observed(ranks(tmp_path, *paces)), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(2 / 0.0116 + 2 / 0.01, rel=0.005)
+    assert found.effective_batch is None and found.consumed is not None
+    assert found.consumed.no_batch is NoBatch.RANKS_APART
+
+
+def test_a_process_that_ended_before_the_other_began_is_not_added_to_it(tmp_path: Path) -> None:
+    writer = ranks(tmp_path, (0.01, 60))
+    writer.hello(PID + 1)
+    for j in range(60):
+        writer.step(10.0 + j * 0.01, pid=PID + 1)
+    found = measure(observed(writer), PlannedRun(), None)
+    assert found.samples_per_s == pytest.approx(200.0, rel=0.01)

@@ -27,8 +27,12 @@ def test_a_seen_end_of_an_epoch_is_told_with_the_pauses_in_it() -> None:
         ((), "leaves out validation and checkpoints"),
         ((VALIDATION,), "leaves out what else happens there"),
         (
-            (replace(VALIDATION, counted=False, scaled_from_batches=2),),
-            "adds a validation of 6 s to each, as seen before the first step, by 2 of its batches, and leaves out",
+            (replace(VALIDATION, counted=False),),
+            "adds a validation of 6 s to each, as seen before the first step, and leaves out checkpoints",
+        ),
+        (
+            (replace(VALIDATION, counted=False, cut_after_batches=2),),
+            "leaves out checkpoints and validation (2 of its batches before the first step took 6 s",
         ),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_json_has_every_field_of_the_contract_with_null_for_unknown() -> Non
     }  # fmt: skip
     assert promised <= set(plain)
     assert plain["samples_per_s"] is None and plain["gpus"] == [] and plain["vram_peak_bytes"] is None
-    assert plain["projected"] == {"epoch_s": None, "run_s": None, "cost": None}
+    assert plain["projected"] == {"epoch_s": None, "run_s": None, "cost": None, "epochs": None}
 
 
 @pytest.mark.parametrize("keep", [1, 20, -2])

@@ -12,7 +12,7 @@ from vtune.analysis.model.points import Floats, Points
 from vtune.analysis.model.rows import Row
 from vtune.analysis.model.schedule_law import Pace
 from vtune.domain.choice import RankedBy
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 
 # What workers take to come up is a start of their own, side by side, and a part by which each waits for the one before:
 # so large a part of the former, and how likely that is. Forks take a twentieth, imports from a slow disk a third.
@@ -29,10 +29,12 @@ class WholeRun:
         measured = own.record.measurement
         self._ranked_by, self._own = ranked_by, own.setup
         self._ranks = max(1, measured.ranks)
-        self._by_iterations = measured.epoch_bound_by == "iterations"
+        # A pass over a part of the data is as long whatever the batch.
+        self._by_iterations = measured.epoch_bound_by == "iterations" and measured.samples_per_part is None
+        self._rebuilt = measured.loader_rebuilt
         in_rate = any(row.record.measurement.restarts_in_rate for row in rows)
         # None: only the steady rate is known, or ranked by.
-        self._epoch = measured.samples_per_epoch if ranked_by != "samples_per_s" or in_rate else None
+        self._epoch = _samples_of_a_pass(measured) if ranked_by != "samples_per_s" or in_rate else None
         if self._epoch is None:
             return
         whole, run_s = measured.samples_per_s_whole_run, measured.projected.run_s
@@ -65,7 +67,7 @@ class WholeRun:
         busy = np.minimum(workers, np.maximum(1.0, batches))
         load_s = pace.cpu_s * np.maximum(1.0, busy / (pace.cores * pace.efficiency)) + pace.io_s + pace.dispatch_s
         start_s = self._start_s * (1 + self._by_number * workers)
-        first_s = load_s + np.where(points.persistent > 0, 0.0, start_s)
+        first_s = load_s + np.where((points.persistent > 0) & (not self._rebuilt), 0.0, start_s)
         restart_s: Floats = np.where(points.workers > 0, _less_last_round(first_s, load_s, pace.own_s, busy), 0.0)
         return restart_s
 
@@ -77,7 +79,7 @@ class WholeRun:
         steps = [0.0]
         for row in rows:
             measured = row.record.measurement
-            samples, rate = measured.samples_per_epoch, measured.samples_per_s
+            samples, rate = _samples_of_a_pass(measured), measured.samples_per_s
             if not samples or not rate or not (measured.restarts_in_rate or measured.epoch_restart_s is not None):
                 continue
             steps.append(samples / (row.setup.batch * row.setup.accumulate * self._ranks))
@@ -97,10 +99,15 @@ class WholeRun:
     def _once_s(self, row: Row) -> float | None:
         measured = row.record.measurement
         run_s, whole, rate = measured.projected.run_s, measured.samples_per_s_whole_run, measured.samples_per_s
-        epoch_s, samples = measured.projected.epoch_s, measured.samples_per_epoch
+        samples = _samples_of_a_pass(measured)
+        epoch_s = measured.projected.epoch_s if measured.part_s is None else measured.part_s
         if not (run_s and whole and rate and epoch_s and samples) or self._epochs is None:
             return None
         return run_s - whole * run_s / rate - (self._epochs - 1) * (epoch_s - samples / rate)
+
+
+def _samples_of_a_pass(measured: Measurement) -> int | None:
+    return measured.samples_per_part or measured.samples_per_epoch
 
 
 def _starts(rows: Sequence[Row]) -> tuple[float, float]:
