@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from vtune.telemetry.other_programs import IGNORE, VARIABLE
+
 # Started in the background of a shell, the suite would ignore Ctrl-C, and so would every program that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -61,6 +63,9 @@ def _move(patch: pytest.MonkeyPatch, place: Path) -> None:
         if name in OF_A_SHELL or name.startswith(("VTUNE_", "XDG_")):
             patch.delenv(name)
     patch.setenv("NO_COLOR", "1")
+    # Tests run beside each other: a test that is about a busy machine takes it away again, all others measure as they
+    # can. Every record that is made so says it.
+    patch.setenv(VARIABLE, IGNORE)
     # Help texts are as wide everywhere.
     patch.setenv("COLUMNS", "120")
     for name in ("home", "here"):

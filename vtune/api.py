@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtune.analysis.others_words import STOP_THEM
 from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
 from vtune.domain.experiment import Experiment
@@ -25,6 +26,7 @@ from vtune.execution.engines.local import LocalEngine
 from vtune.execution.inside_hold import held
 from vtune.execution.launch_running import running_launch
 from vtune.execution.protection import check_protection, folders_written
+from vtune.execution.quiet import BUSY_WAIT_S, Quiet, disturbed
 from vtune.execution.scout import known_loader
 from vtune.execution.sweep import files_put_back, left_unproven, sweep_if_stale, sweep_overlapping, sweep_stale
 from vtune.journal import validated
@@ -81,12 +83,16 @@ def probe(
     results: Path = Path("results"),
     wait: bool = False,
     ceiling: bool = False,
+    anyway: bool = False,
+    busy_wait_s: float = BUSY_WAIT_S,
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> ProbeResult:
     """One bounded trial of the current settings and what `experiment.settings` changes in them; with `ceiling` a second
-    one, fed from memory: how fast with data for free, and how large a batch fits."""
-    with _opened(experiment, results, notify, wait=wait) as tuning:
-        strategy = Once(experiment.settings, already=len(tuning.study.journal.read()))
+    one, fed from memory: how fast with data for free, and how large a batch fits. While others hold the cores that it
+    would use it waits, at most `busy_wait_s`, and raises; `anyway` measures all the same and decides nothing."""
+    quiet = Quiet(wait_s=busy_wait_s, anyway=anyway, launches=1, hint=STOP_THEM)
+    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
+        strategy = Once(experiment.settings, already=last_trial(tuning.study.journal.read()))
         record = tune(tuning, strategy)[-1]
         completed = record.status is TrialStatus.COMPLETED
         found, interrupted = None, False
@@ -95,6 +101,8 @@ def probe(
         except KeyboardInterrupt:
             # The ordinary trial is whole and in the journal: it is shown all the same.
             interrupted = True
+        if found is not None and found.on_busy_machine and not anyway:
+            raise disturbed(found, hint=quiet.hint)
     return ProbeResult(
         study=experiment.study, record=record, ceiling=found, machine=tuning.machine, interrupted=interrupted
     )
@@ -106,11 +114,14 @@ def race(
     *,
     results: Path = Path("results"),
     wait: bool = False,
+    anyway: bool = False,
+    busy_wait_s: float = BUSY_WAIT_S,
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> RaceResult:
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
     is gone on with."""
-    with _opened(experiment, results, notify, wait=wait) as tuning:
+    quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
+    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_race(tuning, asked)
 
 
@@ -142,11 +153,14 @@ def phase(
     *,
     results: Path = Path("results"),
     wait: bool = False,
+    anyway: bool = False,
+    busy_wait_s: float = BUSY_WAIT_S,
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> PhaseResult:
     """The phases of a plan in their order, each winner carried forward and what fails rolled back. What the journal has
     already is not measured again."""
-    with _opened(experiment, results, notify, wait=wait) as tuning:
+    quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
+    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_phases(tuning, _within_cores(asked, experiment, tuning.machine))
 
 
@@ -197,11 +211,14 @@ def search(
     *,
     results: Path = Path("results"),
     wait: bool = False,
+    anyway: bool = False,
+    busy_wait_s: float = BUSY_WAIT_S,
     notify: Callable[[TuningEvent], None] = lambda event: None,
 ) -> SearchResult:
     """All knobs together, each trial where it is worth most by those before it. What the journal has already is not
     measured again."""
-    with _opened(experiment, results, notify, wait=wait) as tuning:
+    quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
+    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_search(tuning, asked)
 
 
@@ -349,7 +366,7 @@ def selftest(
 
 @contextmanager
 def _opened(
-    experiment: Experiment, results: Path, notify: Callable[[TuningEvent], None], *, wait: bool
+    experiment: Experiment, results: Path, notify: Callable[[TuningEvent], None], quiet: Quiet, *, wait: bool
 ) -> Iterator[Tuning]:
     """The study for this process alone, with what is asked of it written down."""
     check_platform()
@@ -370,7 +387,7 @@ def _opened(
             _tell_swept(sweep_overlapping(folders_written(experiment)), notify)
             write_experiment(experiment, study.paths.experiment)
             engine = LocalEngine(INJECT)
-            yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify)
+            yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify, quiet=quiet)
 
 
 def _tell_swept(folders: Iterable[Path], notify: Callable[[TuningEvent], None]) -> None:

@@ -50,7 +50,7 @@ def run_phases(tuning: Tuning, asked: AskedPhases) -> PhaseResult:
     experiment = heeding(tuning.experiment, study.paths)
     before = study.journal.read()
     others = left_out(before, experiment, study.paths)
-    strategy = Phases(asked, experiment, machine, left_out=others, already=last_trial(before))
+    strategy = Phases(asked, experiment, machine, left_out=others, already=last_trial(before), anyway=tuning.anyway)
     walking = _Walking(strategy, tuning.notify, study.paths)
     history, interrupted = tune_until_stopped(tuning, walking)
     walk = walking.strategy.walk(history)

@@ -16,6 +16,7 @@ from vtune.errors import UsageError, VtuneError
 from vtune.journal.paths import StudyPaths
 from vtune.reporting.comparison import check_two
 from vtune.reporting.references import Side, find_side
+from vtune.strategies.known import last_trial
 from vtune.strategies.race import Race
 from vtune.strategies.race_plan import RacePlan, plan_race
 from vtune.strategies.relaunch import changed_since
@@ -36,6 +37,8 @@ class RaceResult:
 def run_race(tuning: Tuning, asked: Race) -> RaceResult:
     """Raises where a launch ran with other settings than the trial that it was to stand for."""
     strategy = asked if asked.cores is not None else replace(asked, cores=tuning.machine.cores)
+    before = last_trial(tuning.study.journal.read())
+    strategy = replace(strategy, already=before, anyway=tuning.anyway)
     history = tune(tuning, strategy)
     if (stray := strategy.stray(history)) is not None:
         raise _strayed(*stray)

@@ -56,6 +56,7 @@ class AskedSearch:
         *,
         already: int = 0,
         scout_s: float = 0.0,
+        anyway: bool = False,
     ) -> Search:
         return Search(
             experiment=experiment,
@@ -67,6 +68,7 @@ class AskedSearch:
             left_out=others,
             already=already,
             scout_s=scout_s,
+            anyway=anyway,
         )
 
     def expected(
@@ -113,7 +115,7 @@ def run_search(tuning: Tuning, asked: AskedSearch) -> SearchResult:
     experiment = heeding(tuning.experiment, study.paths)
     before = study.journal.read()
     others = left_out(before, experiment, study.paths)
-    strategy = asked.strategy(experiment, machine, others, already=last_trial(before))
+    strategy = asked.strategy(experiment, machine, others, already=last_trial(before), anyway=tuning.anyway)
     hunting = _Hunting(asked, strategy, tuning.notify, study.paths)
     history, interrupted = tune_until_stopped(tuning, hunting)
     hunt = hunting.look(history, ended=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from vtune.domain.effects import FindCeiling
+from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.experiment import Experiment, Window
 from vtune.domain.machine import Machine
-from vtune.domain.progress import TrialFinished, TrialStarted, TuningEvent
+from vtune.domain.progress import TrialDisturbed, TrialFinished, TrialStarted, TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialStatus
 from vtune.errors import StorageError
@@ -19,6 +19,7 @@ from vtune.execution.cold_data import keep_cold
 from vtune.execution.engines.engine import Engine
 from vtune.execution.named_data import Prints, data_evidence, data_prints
 from vtune.execution.prepare import prepare_trial
+from vtune.execution.quiet import Quiet, cores_wanted, disturbed, ignored_note, wait_for_quiet
 from vtune.execution.read import read_trial
 from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
@@ -52,22 +53,67 @@ class Tuning:
     engine: Engine
     machine: Machine
     notify: Callable[[TuningEvent], None]
+    # How other programs on the cores are dealt with; None where nobody looks for them.
+    quiet: Quiet | None = None
+
+    @property
+    def anyway(self) -> bool:
+        return self.quiet is not None and self.quiet.anyway
 
 
 @on_one_core()
 def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
     """Returns the whole history, the new records last."""
     history = tuning.study.journal.read()
+    again = _Again(tuning.quiet)
     while True:
         proposal = strategy.propose(history)  # None when there is nothing worth measuring
-        if proposal is None:
+        if proposal is None or again.asks_in_vain(proposal):
             return history
+        await_quiet(tuning, proposal.settings)
         record = measure_one(tuning, proposal, history)
         _keep(tuning, record)
         history.append(record)
         tuning.notify(TrialFinished(record=record))
         if record.status is TrialStatus.INTERRUPTED:
             return history
+        again.note(tuning, proposal, record)
+
+
+class _Again:
+    """What comes of trials that other programs disturbed. The strategy does not count them, and asks again."""
+
+    def __init__(self, quiet: Quiet | None) -> None:
+        self._quiet = quiet
+        self._disturbed: list[Proposal] = []
+
+    def note(self, tuning: Tuning, proposal: Proposal, record: TrialRecord) -> None:
+        others = record.measurement.others
+        if self._quiet is None or others is None or not record.on_busy_machine:
+            self._disturbed = []
+            return
+        self._disturbed.append(proposal)
+        if tuning.anyway:
+            return
+        if len(self._disturbed) >= self._quiet.launches:
+            raise disturbed(record, hint=self._quiet.hint)
+        tuning.notify(TrialDisturbed(trial=record.trial, others=others))
+
+    def asks_in_vain(self, proposal: Proposal) -> bool:
+        """Measured on a busy machine, it decided nothing, and would not once more."""
+        last = self._disturbed[-1] if self._disturbed else None
+        return (
+            self._quiet is not None
+            and self._quiet.anyway
+            and last is not None
+            and (proposal.settings, proposal.race, proposal.origin) == (last.settings, last.race, last.origin)
+        )
+
+
+def await_quiet(tuning: Tuning, settings: Mapping[str, Scalar]) -> None:
+    if tuning.quiet is not None:
+        wanted = cores_wanted(tuning.experiment, settings, tuning.machine)
+        wait_for_quiet(tuning.quiet, tuning.machine.cores, wanted, tuning.notify)
 
 
 def tune_until_stopped(tuning: Tuning, strategy: Strategy) -> tuple[list[TrialRecord], bool]:
@@ -140,6 +186,7 @@ def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
     asked = ceiling_asked(record, _watch(tuning, proposal))
     if asked is None:
         return None
+    await_quiet(tuning, proposal.settings)
     found = _run(tuning, proposal, (), train_loader=asked.loader, ceiling=asked, data=_data(tuning))
     _keep(tuning, found)
     tuning.notify(TrialFinished(record=found))
@@ -178,6 +225,7 @@ def _run(
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*_file_notes(folder, cwd, tuning.study.paths.root), *notes)
     notes = (*notes, *disk_note(record.measurement, tuning.experiment.planned_run, cwd))
+    notes = (*notes, *(ignored_note() if tuning.quiet is not None else ()))
     evidence = data_evidence(data, data_prints(tuning.experiment.workload, results))
     return replace(record, notes=(*record.notes, *notes), evidence={**record.evidence, **evidence})
 

@@ -164,6 +164,12 @@ def can_shrink_shm() -> bool:
     return tried.returncode == 0
 
 
+def vtune_env(beside_neighbour: bool) -> dict[str, str]:
+    """The trap with a neighbour asks which settings are chosen in spite of it; vtune by itself would wait."""
+    ignored = {"VTUNE_OTHER_PROGRAMS": "ignore"} if beside_neighbour else {}
+    return {"PYTHONPATH": str(HERE.parents[1]), **ignored}
+
+
 @contextlib.contextmanager
 def neighbour(wanted: bool) -> Iterator[None]:
     """Somebody else's work, coming and going, as long as this lasts."""

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from children import INTERRUPT_S, forget_files, neighbour, run_child
+from children import INTERRUPT_S, forget_files, neighbour, run_child, vtune_env
 
-from traps import HERE, MIB, Settings, Trap, key_of, settled
+from traps import MIB, Settings, Trap, key_of, settled
 from truth import Place, training_flags
 
-ROOT = HERE.parents[1]
 # Not the peers' 75 seconds: vtune launches the very training, and launches the winner again. What it took is told.
 CAP_S, SEARCH_CAP_S = 420.0, 600.0
 # As the peers' script.
@@ -72,7 +71,7 @@ def _asked(trap: Trap, place: Place, command: str, words: Sequence[str], *, cap_
     with neighbour(trap.has_neighbour):
         ended = run_child(
             [sys.executable, "-m", "vtune", command, *words],
-            cap_s=cap_s + INTERRUPT_S, cwd=scratch, env={"PYTHONPATH": str(ROOT)}, shm_bytes=trap.shm_bytes,
+            cap_s=cap_s + INTERRUPT_S, cwd=scratch, env=vtune_env(trap.has_neighbour), shm_bytes=trap.shm_bytes,
         )  # fmt: skip
     row: dict[str, Any] = {"tuner": f"vtune {command}", "seconds": ended.seconds, "choice": None, "claimed": None}
     try:

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from children import INTERRUPT_S, forget_files, neighbour, run_child
+from children import INTERRUPT_S, forget_files, neighbour, run_child, vtune_env
 from tuners import CAP_S
 
-from traps import HERE, MIB, Settings, Trap, key_of
+from traps import MIB, Settings, Trap, key_of
 from truth import Place, training_flags
 
-ROOT = HERE.parents[1]
 # A rate that is as near to the truth as this is called right.
 RIGHT = 0.10
 STATUSES = {
@@ -35,7 +34,7 @@ def probe(trap: Trap, settings: Settings, place: Place, study: str) -> dict[str,
     with neighbour(trap.has_neighbour):
         ended = run_child(
             [sys.executable, "-m", "vtune", "probe", *arguments, "--", *training],
-            cap_s=CAP_S + INTERRUPT_S, cwd=place.scratch, env={"PYTHONPATH": str(ROOT)}, shm_bytes=trap.shm_bytes,
+            cap_s=CAP_S + INTERRUPT_S, cwd=place.scratch, env=vtune_env(trap.has_neighbour), shm_bytes=trap.shm_bytes,
         )  # fmt: skip
     row: dict[str, Any] = {"key": key_of(settings), "seconds": ended.seconds}
     told = _json(ended.stdout)

@@ -35,6 +35,7 @@ from vtune.analysis.tail_of_all import told_by_all, told_lines
 from vtune.analysis.two_sides import Z99
 from vtune.domain.choice import Choice, RankedBy, Ratio
 from vtune.domain.experiment import Limits
+from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
 
 
@@ -126,9 +127,15 @@ def choose(
             *remarks_on(measured, ranked_by, spread, groups, feasible),
             *told_lines(_distinct(best, baseline), again, measured),
             *neighbours,
+            *_busy_remark([one for one in telling if one.on_busy_machine]),
             *unjudged(feasible, limits, ram_total_bytes),
         ),
     )
+
+
+def _busy_remark(busy: Sequence[TrialRecord]) -> list[str]:
+    ran = "ran on a busy machine and decides" if len(busy) == 1 else "ran on a busy machine and decide"
+    return [f"{trials_text([one.trial for one in busy])} {ran} nothing"] if busy else []
 
 
 class _Against:

@@ -46,9 +46,11 @@ def measured_enough(record: TrialRecord) -> bool:
 
 
 def has_rate(record: TrialRecord) -> bool:
-    """Completed, with a rate that says something of a run: a search for the ceiling feeds the training from memory."""
+    """Completed, with a rate that says something of a run: a search for the ceiling feeds the training from memory, and
+    on a busy machine nobody knows what others took."""
     measured = record.measurement
-    return record.status is TrialStatus.COMPLETED and (measured.samples_per_s or 0) > 0 and measured.ceiling is None
+    completed = record.status is TrialStatus.COMPLETED and not record.on_busy_machine
+    return completed and (measured.samples_per_s or 0) > 0 and measured.ceiling is None
 
 
 # They say of the settings that a run may not come to its end, whatever other launches of them came to.

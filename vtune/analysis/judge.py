@@ -16,6 +16,7 @@ from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.memory_ended import least_available
+from vtune.analysis.others_words import busy_diagnosis
 from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
@@ -154,6 +155,10 @@ def judge(
         found = ended(measured, observed, outcome, status, detail)
         status, detail, measured = found.status, found.detail, found.measured
         diagnosis, own_notes = found.diagnosis, found.notes
+    others = measured.others
+    if others is not None and others.busy and status is TrialStatus.COMPLETED:
+        # A replay of these costs would foretell the others' part in them as well.
+        measured, diagnosis = replace(measured, what_if=()), busy_diagnosis(others)
     asked = {name: value for name, value in spec.settings.items() if name not in current or current[name] != value}
     return TrialRecord(
         trial=spec.trial,

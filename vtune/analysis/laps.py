@@ -13,11 +13,14 @@ from vtune.domain.trial import TrialStatus
 
 
 def legs_of(records: Sequence[TrialRecord], race: str) -> list[TrialRecord]:
-    """Interrupted launches say nothing: they are run again."""
+    """Interrupted launches say nothing, and those on a busy machine decide nothing: they are run again."""
     return [
         record
         for record in records
-        if record.race is not None and record.race.id == race and record.status is not TrialStatus.INTERRUPTED
+        if record.race is not None
+        and record.race.id == race
+        and record.status is not TrialStatus.INTERRUPTED
+        and not record.on_busy_machine
     ]
 
 

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from vtune.analysis.comparable import full_run, same_cache, settings_of
 from vtune.analysis.fit import needs_text, out_of_room, room_text
+from vtune.analysis.others_words import use_text
 from vtune.analysis.race import DELTA
 from vtune.domain.choice import Excess, Lost, LostFor, Ratio
-from vtune.domain.numbers import times
+from vtune.domain.numbers import times_of
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
@@ -54,6 +55,8 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "ceiling", "it was fed from memory, to find what the training could reach: no run has such a rate"
     if (record.measurement.samples_per_s or 0) <= 0:
         return "no_rate", "no rate could be measured"
+    if record.on_busy_machine and record.measurement.others is not None:
+        return "busy_machine", f"{use_text(record.measurement.others, 'used')} while it ran: its rate decides nothing"
     if (there := seen.died.get(record.trial)) is not None:
         ending = there.status.value.replace("_", " ")
         return "failed", f"trial {there.trial}, another launch of the same settings, failed: {ending}"
@@ -75,7 +78,7 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
     said = "the baseline"
     if ratio is not None and against is not None:
         raced = f" by {rounds} rounds of a race" if (rounds := seen.rounds.get(record.trial)) else ""
-        said = f"{times(ratio.value, ratio.ci95)} of trial {against.trial}{raced}"
+        said = times_of(ratio.value, ratio.ci95, f"trial {against.trial}{raced}")
     if not same_cache(record, best):
         return "other_cache", (
             f"{said}, but it read its data {record.measurement.cache} and trial {best.trial} {best.measurement.cache}:"
@@ -85,7 +88,8 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "too_short", f"{said}, but it rests on {steps_text(record)}: too few for a winner"
     if record.trial in seen.tie and best is seen.best_same and (over := seen.over_same.get(record.trial)) is not None:
         which = "another training" if record.trial in seen.other_trainings else "rolled back"
-        return "tie", f"{which}, {times(over.value, over.ci95)} of trial {best.trial}: not shown to be faster by now"
+        over_best = times_of(over.value, over.ci95, f"trial {best.trial}")
+        return "tie", f"{which}, {over_best}: not shown to be faster by now"
     if record.trial in seen.tie:
         own = seen.ratios.get(best.trial)
         gentler = ", which asks less of the machine" if own and ratio and ratio.value > own.value else ""

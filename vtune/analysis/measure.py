@@ -15,6 +15,7 @@ from vtune.analysis.growth_disk import with_disk
 from vtune.analysis.host import with_outside
 from vtune.analysis.memory import with_memory
 from vtune.analysis.observed import Observed as Observed
+from vtune.analysis.others import with_others
 from vtune.analysis.pauses import Stop, seldom, stops_of
 from vtune.analysis.project import project
 from vtune.analysis.queues import with_queues
@@ -63,6 +64,7 @@ def measure(
     apart = seldom(stops, windows)
     regular = _regular(windows, roles, observed.loaded, apart) if roles is not None else []
     measured = with_memory(Measurement(startup_s=_startup_s(observed)), observed.telemetry, roles)
+    measured = with_others(measured, observed.telemetry, regular, cores)
     measured = with_gpus(
         measured,
         telemetry=observed.telemetry,

@@ -17,7 +17,7 @@ from vtune.analysis.race import DELTA
 from vtune.analysis.two_sides import Z99
 from vtune.domain.choice import Ratio
 from vtune.domain.experiment import Limits
-from vtune.domain.numbers import times
+from vtune.domain.numbers import tells_nothing, times_of
 from vtune.domain.phases import Success
 from vtune.domain.record import ProcessUse, TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -51,6 +51,9 @@ class Judged:
     too_big: bool = False
     # Criteria of the plan that nobody could judge here, in words.
     not_judged: tuple[str, ...] = ()
+    # On a busy machine, and by an interval that holds everything, nobody knows: neither kept nor rejected, and no
+    # reason to go on or to stop.
+    undecided: bool = False
 
 
 def judge_rung(
@@ -67,6 +70,10 @@ def judge_rung(
     compares many times: two launches are told apart by an interval of 99 %, as wherever nobody counts how often; of the
     few rungs that a model has chosen (`of_few`) by one of 95 %, and the choice at the end judges them all again."""
     missing = criteria_unmeasured(rung, success)
+    busy = next((one for one in (rung, before) if one.on_busy_machine), None)
+    if busy is not None:
+        why = f"trial {busy.trial} was measured on a busy machine: it decides nothing"
+        return Judged(kept=False, why=why, not_judged=missing, undecided=True)
     failed = _ruled_out(rung, limits, ram_total_bytes)
     if failed is not None:
         return Judged(kept=False, why=failed[0], too_big=failed[1], not_judged=missing)
@@ -78,11 +85,13 @@ def judge_rung(
     ranked_by = metric_of((rung, before))
     widen = 1.0 if of_few else Z99 / Z95
     ratio = ratio_of(launched_rate(rung, ranked_by, cores), launched_rate(before, ranked_by, cores), widen=widen)
-    said = f"{times(ratio.value, ratio.ci95)} of trial {before.trial}"
+    said = times_of(ratio.value, ratio.ci95, f"trial {before.trial}")
     faster = ratio.shown_faster_by(math.log1p(DELTA))
     if before.measurement.fed_from_stock and not faster:
         why = f"trial {before.trial} lived on batches that lay ready: its rate would not last, and decides nothing"
         return Judged(kept=False, why=why, not_judged=missing)
+    if tells_nothing(ratio.ci95):
+        return Judged(kept=False, why=said, not_judged=missing, undecided=True)
     if measured_enough(before) and not measured_enough(rung):
         return Judged(kept=False, why=f"{said}, on {steps_text(rung)}", ratio=ratio, not_judged=missing)
     if faster:
@@ -166,6 +175,8 @@ def _ruled_out(record: TrialRecord, limits: Limits, ram_total_bytes: int | None)
     if record.status is not TrialStatus.COMPLETED:
         words = record.status.value.replace("_", " ")
         return f"{words}: {record.detail or 'no detail is known'}", record.status in OUT_OF_MEMORY
+    if record.on_busy_machine:
+        return "it was measured on a busy machine", False
     if not has_rate(record):
         return "no rate could be measured", False
     over = excess_of(record, limits, ram_total_bytes)

@@ -43,8 +43,8 @@ def kept_though_not_chosen(phases: Sequence[PhaseOutcome], choice: Choice) -> li
 
 def tuning_s(records: Sequence[TrialRecord], trials: Sequence[int], *, scout_s: float = 0.0) -> float:
     """The time of all trials that a walk rests on, also of those that another command had run before; and of its own
-    that were interrupted."""
-    return scout_s + sum(record.seconds for record in records if record.trial in trials or _was_interrupted(record))
+    that were interrupted or disturbed."""
+    return scout_s + sum(record.seconds for record in records if record.trial in trials or _came_to_nothing(record))
 
 
 def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
@@ -54,8 +54,9 @@ def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
     return spent_s / (gain.value - 1) if gain is not None and gain.shown_faster and gain.value > 1 else None
 
 
-def _was_interrupted(record: TrialRecord) -> bool:
-    return record.status is TrialStatus.INTERRUPTED and record.origin.startswith(("phase:", "search", "confirm"))
+def _came_to_nothing(record: TrialRecord) -> bool:
+    unused = record.status is TrialStatus.INTERRUPTED or record.on_busy_machine
+    return unused and record.origin.startswith(("phase:", "search", "confirm"))
 
 
 def _rungs(phases: Sequence[PhaseOutcome]) -> Iterator[PhaseRung]:

@@ -48,6 +48,8 @@ def compare(
     json: options.Json = False,
     quiet: options.Quiet = False,
     wait: options.Wait = False,
+    anyway: options.Anyway = False,
+    busy_wait: options.BusyWait = None,
 ) -> None:
     """Tell whether B is faster or slower than A, or whether nobody can know from what was measured.
 
@@ -56,6 +58,7 @@ def compare(
     """
     from vtune import api
     from vtune.cli import exits
+    from vtune.cli.busy_wait import busy_wait_s, typed_again
     from vtune.cli.console import console
     from vtune.config.command_line import CommandLine
     from vtune.journal.find_study import find_study
@@ -63,12 +66,12 @@ def compare(
     from vtune.reporting.comparison import comparison_to_json
 
     most = _read("--fail-if-slower", fail_if_slower, _parse_gate)
-    asked_rounds = _rounds(rounds)
+    asked_rounds, most_wait_s = _rounds(rounds), busy_wait_s(busy_wait)
     stderr = console(stderr=True, quiet=quiet)
     if fail_if_slower is not None and "%" not in fail_if_slower:
         stderr.print(f"--fail-if-slower {fail_if_slower.strip()} is taken as {100 * most:.3g}%", markup=False)
     study = _study(config, study)
-    _check(race=race, rounds=rounds, thorough=thorough, again=again, dry_run=dry_run)
+    _check(race=race, rounds=rounds, thorough=thorough, again=again, dry_run=dry_run, anyway=anyway)
     if study is None and any(text.isdecimal() for text in (a, b)):
         stderr.print(
             f"trials of study {find_study(results, None).root.name} in {results}, the one used last", markup=False
@@ -86,10 +89,11 @@ def compare(
             return
         stderr.print(_how_long(planned), markup=False, soft_wrap=True)
         typed_writes = CommandLine(study=planned.folder.name, trial_disk=trial_disk, allow_writes=allow_writes)
-        ran = _run(planned, typed_writes, stderr=stderr, wait=wait)
+        ran = _run(planned, typed_writes, stderr=stderr, wait=wait, anyway=anyway, busy_wait_s=most_wait_s)
         if ran is None or ran.interrupted:
             typed = ["--thorough"] if thorough else []
             typed += ["--allow-writes"] if allow_writes else []
+            typed += typed_again(anyway=anyway, busy_wait=busy_wait)
             typed += ["--fail-if-slower", fail_if_slower] if fail_if_slower is not None else []
             # What was raced before stands in the journal; the comparison is shown as far as it goes.
             exits.say_interrupted("all that was measured is saved", _go_on(planned, typed))
@@ -113,7 +117,9 @@ def compare(
     raise typer.Exit(code)
 
 
-def _run(planned: PlannedRace, command_line: CommandLine, *, stderr: Any, wait: bool) -> RaceResult | None:
+def _run(
+    planned: PlannedRace, command_line: CommandLine, *, stderr: Any, wait: bool, anyway: bool, busy_wait_s: float
+) -> RaceResult | None:
     """None where it was interrupted before anything could be recorded."""
     from vtune import api
     from vtune.cli.asked import asked_experiment
@@ -127,7 +133,15 @@ def _run(planned: PlannedRace, command_line: CommandLine, *, stderr: Any, wait: 
     asked = asked_experiment(None, None, command_line, folder.parent, verb="compare")
     try:
         with terminations_as_interrupts(), Progress(stderr) as progress:
-            return api.race(asked.experiment, plan.race, results=folder.parent, wait=wait, notify=progress)
+            return api.race(
+                asked.experiment,
+                plan.race,
+                results=folder.parent,
+                wait=wait,
+                anyway=anyway,
+                busy_wait_s=busy_wait_s,
+                notify=progress,
+            )
     except KeyboardInterrupt:
         return None
 
@@ -224,10 +238,11 @@ def _study(config: str | None, study: str | None) -> str | None:
     return remember(config).study
 
 
-def _check(*, race: bool, rounds: str | None, thorough: bool, again: bool, dry_run: bool) -> None:
+def _check(*, race: bool, rounds: str | None, thorough: bool, again: bool, dry_run: bool, anyway: bool) -> None:
     from vtune.errors import UsageError
 
-    asked = (("--rounds", rounds), ("--thorough", thorough), ("--again", again), ("--dry-run", dry_run))
+    switches = (("--thorough", thorough), ("--again", again), ("--dry-run", dry_run), ("--anyway", anyway))
+    asked = (("--rounds", rounds), *switches)
     idle = [name for name, on in asked if on]
     if idle and not race:
         raise UsageError(f"{' and '.join(idle)} without --race: nothing would be run", hint="add --race")

@@ -10,16 +10,19 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from vtune.analysis.others_words import MARK, use_text
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.progress import (
     FilesPutBack,
     KeptFromInside,
     Notice,
+    TrialDisturbed,
     TrialFinished,
     TrialProgress,
     TrialStarted,
     TuningEvent,
     UnprovenLeft,
+    WaitingForQuiet,
 )
 from vtune.reporting.inert import harmless
 
@@ -35,7 +38,10 @@ def whole_fields(line: str, width: int) -> Text:
 
 
 def notice_text(event: Notice) -> str:
-    """One line before the first trial."""
+    if isinstance(event, WaitingForQuiet):
+        return f"Waiting up to {seconds(event.left_s)} for quiet: {use_text(event.others)}."
+    if isinstance(event, TrialDisturbed):
+        return f"Trial {event.trial} does not count and is launched again: {use_text(event.others, 'used')}."
     if isinstance(event, KeptFromInside):
         return (
             f"No overlay can be laid over {event.folders[0]} ({event.because}). vtune keeps your files from inside the"
@@ -62,6 +68,11 @@ def _put_back_text(event: FilesPutBack) -> str:
     more = len(event.not_put_back) - 1
     others = f"; {more} more in {event.trial}/not-restored.json" if more else ""
     return f"{text}; NOT PUT BACK: {path} ({reason}){others}"
+
+
+def so_far_mark(event: TrialProgress) -> str:
+    others = event.provisional.others if event.provisional is not None else None
+    return f" ({MARK})" if others is not None and others.busy else ""
 
 
 class Rows:
@@ -121,7 +132,7 @@ class Progress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack() | WaitingForQuiet() | TrialDisturbed():
                 self._tell(event)
             case TrialStarted():
                 self._start(event)
@@ -164,4 +175,4 @@ class Progress(Rows):
             return head + memory
         wait = f" · waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
         run = f" · whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
-        return f"{head} · so far {rate(seen.samples_per_s)} samples/s{wait}{run}{memory}"
+        return f"{head} · so far {rate(seen.samples_per_s)} samples/s{so_far_mark(event)}{wait}{run}{memory}"

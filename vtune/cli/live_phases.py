@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vtune.analysis.comparable import has_rate, metric_of
-from vtune.cli.live import Rows, whole_fields
+from vtune.cli.live import Rows, so_far_mark, whole_fields
 from vtune.cli.phase_plan import outlined
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, rate
@@ -15,11 +15,13 @@ from vtune.domain.phases import AskedPhases, OptionOutcome, PhaseOutcome, PhaseR
 from vtune.domain.progress import (
     FilesPutBack,
     KeptFromInside,
+    TrialDisturbed,
     TrialFinished,
     TrialProgress,
     TrialStarted,
     TuningEvent,
     UnprovenLeft,
+    WaitingForQuiet,
     WalkMoved,
 )
 from vtune.domain.record import TrialRecord
@@ -28,7 +30,7 @@ from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import line_grid
 from vtune.reporting.phase_times import Expected, expected, scout_to_come
 from vtune.reporting.phase_words import Line, Measured, plan_text, predicted_text, risk_text, rung_lines, why_unmeasured
-from vtune.reporting.words import settings_text
+from vtune.reporting.words import marked, settings_text
 
 
 class PhaseProgress(Rows):
@@ -56,7 +58,7 @@ class PhaseProgress(Rows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack() | WaitingForQuiet() | TrialDisturbed():
                 self._tell(event)
             case WalkMoved():
                 self._move(event)
@@ -105,7 +107,7 @@ class PhaseProgress(Rows):
         wait = f", waiting for data {waiting:.0%} of the time" if made is not None and waiting is not None else ""
         status = f"{baseline.status.value.replace('_', ' ')}: {baseline.detail or 'no detail is known'}"
         wait += ", on batches that lay ready before: it would not last" if baseline.measurement.fed_from_stock else ""
-        what = f"{rate(made)} samples/s{wait}" if made is not None else status
+        what = f"{rate(made)} samples/s{marked(baseline)}{wait}" if made is not None else status
         self._say(f"your own settings: {what} (trial {baseline.trial})")
         if self.walk is not None and self.walk.proposal is not None:
             self._tell_left()
@@ -152,7 +154,8 @@ class PhaseProgress(Rows):
         made = self._seen().rate(outcome.trial)
         parts = [f"predicted {predicted_text(outcome.predicted)}"] if outcome.predicted is not None else []
         if made is not None:
-            parts.append(f"measured {rate(made)} samples/s (trial {outcome.trial})")
+            busy = marked(self._records[outcome.trial]) if outcome.trial in self._records else ""
+            parts.append(f"measured {rate(made)} samples/s{busy} (trial {outcome.trial})")
         elif outcome.trial is None:
             parts.append(why_unmeasured(outcome))
         else:
@@ -276,4 +279,4 @@ def state_text(event: TrialProgress) -> str:
     if event.phase == "ending":
         return f"{head} · ending the training"
     made = event.provisional.samples_per_s if event.provisional is not None else None
-    return f"{head} · so far {rate(made)} samples/s{memory}" if made is not None else head + memory
+    return f"{head} · so far {rate(made)} samples/s{so_far_mark(event)}{memory}" if made is not None else head + memory

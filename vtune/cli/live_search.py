@@ -17,11 +17,13 @@ from vtune.domain.progress import (
     FilesPutBack,
     HuntMoved,
     KeptFromInside,
+    TrialDisturbed,
     TrialFinished,
     TrialProgress,
     TrialStarted,
     TuningEvent,
     UnprovenLeft,
+    WaitingForQuiet,
 )
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt
@@ -29,7 +31,7 @@ from vtune.domain.trial import SAME_TRAINING, TrialSpec, confirms
 from vtune.reporting.phase_words import Measured
 from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.search_words import asked_text, changes_text, left_out_text, not_turned_text, span
-from vtune.reporting.words import settings_text
+from vtune.reporting.words import marked, settings_text
 from vtune.search import AskedSearch
 
 
@@ -56,7 +58,7 @@ class SearchProgress(LiveRows):
 
     def __call__(self, event: TuningEvent) -> None:
         match event:
-            case UnprovenLeft() | KeptFromInside() | FilesPutBack():
+            case UnprovenLeft() | KeptFromInside() | FilesPutBack() | WaitingForQuiet() | TrialDisturbed():
                 self.say(notice_text(event))
             case HuntMoved():
                 self._move(event)
@@ -117,7 +119,8 @@ class SearchProgress(LiveRows):
         self._told.add(baseline.trial)
         made, waiting = self._seen().rate(baseline.trial), baseline.measurement.data_wait_fraction
         wait = f", waiting for data {waiting:.0%} of the time" if made is not None and waiting is not None else ""
-        what = f"{rate(made)} samples/s{wait}" if has_rate(baseline) else _failure(baseline)
+        shown = has_rate(baseline) or (baseline.on_busy_machine and made is not None)
+        what = f"{rate(made)} samples/s{marked(baseline)}{wait}" if shown else _failure(baseline)
         asked = self._experiment.settings
         whose = f"your settings with {settings_text(asked)}" if asked else "your own settings"
         self.say(f"{whose}: {what} (trial {baseline.trial})", hang=2)
@@ -129,6 +132,9 @@ class SearchProgress(LiveRows):
         asked = settings_text(dict(record.asked or {})) or "your own settings"
         confirming = confirms(record.origin)
         head = record.reason if confirming else asked
+        if record.on_busy_machine and self._seen().rate(record.trial) is not None:
+            self._tell_undecided(head, record)
+            return
         if not has_rate(record):
             self.say(f"  ✗ {head}: {_failure(record)} (trial {record.trial})", hang=4)
             return
@@ -139,6 +145,10 @@ class SearchProgress(LiveRows):
         made = f"{rate(self._seen().rate(record.trial))} samples/s{self._over_own(record)}"
         unfit = f", but {over}" if over is not None else ""
         self.say(f"  {sign}{head}: {foretold}{made} (trial {record.trial}){unfit}", hang=4)
+
+    def _tell_undecided(self, head: str, record: TrialRecord) -> None:
+        made = f"{rate(self._seen().rate(record.trial))} samples/s{marked(record)}"
+        self.say(f"  ? {head}: {made}, decides nothing (trial {record.trial})", hang=4)
 
     def _over_own(self, record: TrialRecord) -> str:
         seen, baseline = self._seen(), self.hunt.baseline if self.hunt is not None else None

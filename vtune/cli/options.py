@@ -20,6 +20,16 @@ Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait while another vtune uses the study.")]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway", help="Measure on a busy machine too: marked, and nothing is decided by it.", show_default=False
+    ),
+]
+BusyWait = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Longest wait for other programs to leave the cores (default 60s)."),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KNOB=VALUE", help="Turn a knob for this run; repeatable."),

@@ -45,6 +45,8 @@ def phase(
     json: options.Json = False,
     quiet: options.Quiet = False,
     wait: options.Wait = False,
+    anyway: options.Anyway = False,
+    busy_wait: options.BusyWait = None,
 ) -> None:
     """Turn the knobs of a plan phase by phase, and keep what is shown to be faster within the limits.
 
@@ -54,6 +56,7 @@ def phase(
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.asked import Asked, asked_experiment
+    from vtune.cli.busy_wait import busy_wait_s, typed_again
     from vtune.cli.console import console
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live_phases import PhaseProgress
@@ -76,6 +79,7 @@ def phase(
         allow=allow,
         price=price,
     )
+    most_wait_s = busy_wait_s(busy_wait)
     stderr = console(stderr=True, quiet=quiet)
     asked: Asked = asked_experiment(config, command, typed, results, verb="phase", starts=not dry_run)
     bindings = asked.experiment.knobs
@@ -88,11 +92,20 @@ def phase(
         exits.print_json(told) if json else print(told)
         return
     go_on = _go_on(asked.experiment.study, results, plan, asked_plan, typed)
+    go_on = " ".join([go_on, *typed_again(anyway=anyway, busy_wait=busy_wait)])
     here = api.asked_here(asked_plan, asked.experiment)
     progress = PhaseProgress(stderr, here, asked.experiment)
     try:
         with terminations_as_interrupts(progress.interrupted), progress:
-            result = api.phase(asked.experiment, asked_plan, results=results, wait=wait, notify=progress)
+            result = api.phase(
+                asked.experiment,
+                asked_plan,
+                results=results,
+                wait=wait,
+                anyway=anyway,
+                busy_wait_s=most_wait_s,
+                notify=progress,
+            )
     except KeyboardInterrupt:
         if json:
             exits.print_json(_as_far_as_known(asked.experiment, asked_plan, progress))
@@ -169,6 +182,8 @@ def tuned_exit_code(result: PhaseResult | SearchResult, baseline: TrialRecord | 
         return exits.INTERRUPTED
     if choice.best is not None and stopped is None:
         return exits.DONE
+    if baseline is not None and baseline.on_busy_machine and stopped is None:
+        return exits.DONE  # measured anyway, as it was asked for
     too_big = {*choice.over, *choice.cramped}
     if baseline is None or baseline.status in OUT_OF_MEMORY or baseline.trial in too_big:
         return exits.NOT_FEASIBLE

@@ -32,6 +32,8 @@ def probe(
     json: options.Json = False,
     quiet: options.Quiet = False,
     wait: options.Wait = False,
+    anyway: options.Anyway = False,
+    busy_wait: options.BusyWait = None,
 ) -> None:
     """Run a short window of the training and tell where its time goes.
 
@@ -43,6 +45,7 @@ def probe(
     from vtune.analysis.fit import excess_of, needs_text
     from vtune.cli import exits
     from vtune.cli.asked import Asked, asked_experiment
+    from vtune.cli.busy_wait import busy_wait_s, typed_again
     from vtune.cli.console import console
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live import Progress
@@ -69,6 +72,7 @@ def probe(
         allow=allow,
         price=price,
     )
+    most_wait_s = busy_wait_s(busy_wait)
     stderr = console(stderr=True, quiet=quiet)
     asked: Asked = asked_experiment(config, command, typed, results, starts=not dry_run)
     for note in asked.notes:
@@ -79,9 +83,18 @@ def probe(
         return
     go_on = f"vtune probe --study {asked.experiment.study} --results {results}{' --ceiling' if ceiling else ''}"
     go_on += " --allow-writes" if allow_writes else ""
+    go_on = " ".join([go_on, *typed_again(anyway=anyway, busy_wait=busy_wait)])
     try:
         with Progress(stderr) as progress, terminations_as_interrupts(progress.interrupted):
-            result = api.probe(asked.experiment, results=results, wait=wait, ceiling=ceiling, notify=progress)
+            result = api.probe(
+                asked.experiment,
+                results=results,
+                wait=wait,
+                ceiling=ceiling,
+                anyway=anyway,
+                busy_wait_s=most_wait_s,
+                notify=progress,
+            )
     except KeyboardInterrupt:
         if json:
             told: dict[str, Any] = {"verdict": "interrupted at once", "why": [], "next": [], "headroom": None}

@@ -44,6 +44,8 @@ def search(
     json: options.Json = False,
     quiet: options.Quiet = False,
     wait: options.Wait = False,
+    anyway: options.Anyway = False,
+    busy_wait: options.BusyWait = None,
 ) -> None:
     """Turn all knobs together, and find the best joint settings within the limits in the fewest trials.
 
@@ -53,6 +55,7 @@ def search(
     from vtune import api
     from vtune.cli import exits
     from vtune.cli.asked import asked_experiment
+    from vtune.cli.busy_wait import busy_wait_s, typed_again
     from vtune.cli.console import console
     from vtune.cli.interrupts import terminations_as_interrupts
     from vtune.cli.live_search import SearchProgress
@@ -76,6 +79,7 @@ def search(
         allow=allow,
         price=price,
     )
+    most_wait_s = busy_wait_s(busy_wait)
     asked_search = _asked(trials, sampler, budget, confirm=not no_confirm)
     stderr = console(stderr=True, quiet=quiet)
     asked = asked_experiment(config, command, typed, results, verb="search", starts=not dry_run)
@@ -91,10 +95,19 @@ def search(
             print(plan_as_text(planned, asked.experiment))
         return
     go_on = _go_on(asked.experiment.study, results, asked_search, budget, typed)
+    go_on = " ".join([go_on, *typed_again(anyway=anyway, busy_wait=busy_wait)])
     progress = SearchProgress(stderr, asked_search, asked.experiment)
     try:
         with terminations_as_interrupts(progress.interrupted), progress:
-            result = api.search(asked.experiment, asked_search, results=results, wait=wait, notify=progress)
+            result = api.search(
+                asked.experiment,
+                asked_search,
+                results=results,
+                wait=wait,
+                anyway=anyway,
+                busy_wait_s=most_wait_s,
+                notify=progress,
+            )
     except KeyboardInterrupt:
         if json:
             exits.print_json(_as_far_as_known(asked.experiment, asked_search, progress))

@@ -15,6 +15,8 @@ LostFor = Literal[
     "no_rate",
     # Fed from memory: a search for what the training could reach.
     "ceiling",
+    # Others held the cores that it would have used.
+    "busy_machine",
     "not_lasting",
     "too_short",
     # Ended early, for another was surely faster.

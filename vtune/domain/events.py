@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from vtune.domain.others import OtherProgram
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLoaded:
@@ -191,6 +193,8 @@ class TelemetrySample:
     # Of the cores that the trial may use, those kept busy by others than it and vtune itself.
     others_cores: float | None
     ram_available_bytes: int | None
+    # Who they are, where they keep a share of a core busy that is worth a name; None where nobody looked.
+    programs: tuple[OtherProgram, ...] | None = None
     # Page cache of the machine (of the cgroup where one limits us).
     page_cache_bytes: int | None = None
     gpus: tuple[GpuSample, ...] = ()

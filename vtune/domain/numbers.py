@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from vtune.domain.experiment import Price
 
+# Of an interval around 1, from end to end: half as fast and twice as fast are both in it.
+TOO_WIDE = 4.0
+TOO_NOISY = "too noisy to tell"
+
 
 def seconds(value: float | None) -> str:
     """Two significant parts at most: 26.7 d, 4.2 h, 12 min, 34 s, 165 ms."""
@@ -64,10 +68,11 @@ def times(value: float, ci95: tuple[float, float] | None) -> str:
     """3.1× ± 0.2: as many digits as the interval lets mean something; near 1, enough to tell on which side it lies."""
     if ci95 is None:
         return f"{value:.2g}× (no interval)" if value < 10 else f"{value:.0f}× (no interval)"
+    if tells_nothing(ci95):
+        return TOO_NOISY
     half = max(ci95[1] - value, value - ci95[0])
     if half > value:  # too wide for a ±: its lower end would be below nothing
-        told = "cannot be told: " if tells_nothing(ci95) else ""
-        return f"{value:.2g}× ({told}{_factor(ci95[0])} to {_factor(ci95[1])})"
+        return f"{value:.2g}× ({_factor(ci95[0])} to {_factor(ci95[1])})"
     digits = 0 if half >= 9.5 else 1 if half >= 0.095 and value >= 2 else 2
     if (ci95[0] > 1 or ci95[1] < 1) and value - half <= 1 <= value + half:
         # Told from 1 by its narrower side: a ± of the wider one would say otherwise.
@@ -75,9 +80,14 @@ def times(value: float, ci95: tuple[float, float] | None) -> str:
     return f"{value:.{digits}f}× ± {half:.{digits}f}"
 
 
+def times_of(value: float, ci95: tuple[float, float] | None, other: str) -> str:
+    """3.1× ± 0.2 of trial 1; too noisy to tell from trial 1."""
+    return f"{times(value, ci95)} {'from' if tells_nothing(ci95) else 'of'} {other}"
+
+
 def tells_nothing(ci95: tuple[float, float] | None) -> bool:
-    """Slower or faster, and by a factor of more than two either way: the number in the middle misleads."""
-    return ci95 is not None and ci95[0] < 0.5 and ci95[1] > 2
+    """Slower or faster, and its ends a factor of more than four apart: the number in the middle misleads."""
+    return ci95 is not None and ci95[0] < 1 < ci95[1] and ci95[1] > TOO_WIDE * ci95[0]
 
 
 def _factor(value: float) -> str:

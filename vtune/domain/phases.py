@@ -114,8 +114,8 @@ class PhaseRung:
     turned: Mapping[str, Scalar]
     settings: Mapping[str, Scalar]
     # skipped: not measured, and why; open: its turn has not come, or it is being tried; interrupted: its turn comes
-    # again.
-    state: Literal["kept", "rejected", "skipped", "open", "interrupted"]
+    # again; undecided: measured on a busy machine, or too noisy.
+    state: Literal["kept", "rejected", "undecided", "skipped", "open", "interrupted"]
     why: str = ""
     trial: int | None = None
     # Over what had won before it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from vtune.domain.others import OthersOnCores
 from vtune.domain.phases import Walk
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.search import Hunt, Space
@@ -84,6 +85,22 @@ class FilesPutBack:
     not_put_back: tuple[tuple[str, str], ...] = ()
 
 
-# Told in a line of its own before the first trial.
-Notice = UnprovenLeft | KeptFromInside | FilesPutBack
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingForQuiet:
+    """Others hold the cores that the next trial would use. Sent at each look, until they leave or time is up."""
+
+    others: OthersOnCores
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialDisturbed:
+    """Others came while it ran: it is launched again."""
+
+    trial: int
+    others: OthersOnCores
+
+
+# Told in a line of its own.
+Notice = UnprovenLeft | KeptFromInside | FilesPutBack | WaitingForQuiet | TrialDisturbed
 TuningEvent = Notice | TrialStarted | TrialProgress | TrialFinished | WalkMoved | HuntMoved

@@ -11,8 +11,9 @@ from vtune.domain.compared import Cache as Cache
 from vtune.domain.consumed import Consumed
 from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
+from vtune.domain.others import OthersOnCores
 from vtune.domain.prediction import Prediction
-from vtune.domain.trial import ENDS_BY_DISK, RaceLeg, TrialStatus
+from vtune.domain.trial import ENDS_BY_DISK, MEASURES_TIME, RaceLeg, TrialStatus
 
 Bottleneck = Literal[
     "data", "compute", "host", "transfer", "storage", "validation", "checkpoint", "balanced", "unknown"
@@ -350,6 +351,8 @@ class Measurement:
     # Cores kept busy by the training's own processes, and by everybody else.
     tree_cores: float | None = None
     others_cores: float | None = None
+    # Who they were in the window, and whether they left enough to measure by; None where nobody looked.
+    others: OthersOnCores | None = None
     ranks: int = 1
     # Exact, or None with the reason in `consumed`.
     effective_batch: int | None = None
@@ -406,6 +409,12 @@ class TrialRecord:
     predicted: Prediction | None = None
     # What it was ended early for: a leader that was surely faster. Its rate is good enough to lose by, and no more.
     beaten: Beat | None = None
+
+    @property
+    def on_busy_machine(self) -> bool:
+        """Other programs held the cores that it would have used: its numbers are shown, and decide nothing."""
+        others = self.measurement.others
+        return others is not None and others.busy and self.status in MEASURES_TIME and self.origin != "launch"
 
     @property
     def filled_its_disk(self) -> bool:

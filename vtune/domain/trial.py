@@ -161,6 +161,10 @@ EndedBy = Literal[
 ]
 
 
+# Ends that a machine without free cores can bring about, or falsify.
+MEASURES_TIME = (TrialStatus.COMPLETED, TrialStatus.TIMED_OUT, TrialStatus.HUNG)
+
+
 # How a trial can end of which the disk limit said all: what diverged or had no effect before has an answer of its own.
 ENDS_BY_DISK = (TrialStatus.COMPLETED, TrialStatus.TOO_SHORT, TrialStatus.NOT_OBSERVED)
 

@@ -32,7 +32,7 @@ class Sampling:
         self.gpus: tuple[Gpu, ...] = ()
         self.disk_was_full = False
         self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
-        self._host = HostSampler(self._pids, trial.own_pids)
+        self._host = HostSampler(self._pids, trial.own_pids, names_others=True)
         self._worker_pids: frozenset[int] = frozenset()
         self._due_s = started_s
         self._pss_due_s = started_s + 1.0

@@ -381,6 +381,7 @@ class _Observer:
         # Quickly at each look; what would end it is made once more, as its record will tell it.
         return (
             estimate is not None
+            and not (estimate.others is not None and estimate.others.busy)
             and surely_beaten(estimate, beat, cores)
             and surely_beaten(self._measure(provisional=False), beat, cores)
         )

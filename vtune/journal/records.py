@@ -8,6 +8,7 @@ from typing import Any
 
 from vtune.domain.compared import Beat
 from vtune.domain.consumed import Consumed, NoBatch
+from vtune.domain.others import OtherProgram, OthersOnCores
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import (
     Ceiling,
@@ -79,6 +80,9 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured[name] = tuple(_made(kind, one) for one in measured.get(name) or ())
     if consumed := measured.get("consumed"):
         measured["consumed"] = consumed_from_json(consumed)
+    if others := measured.get("others"):
+        programs = tuple(_made(OtherProgram, one) for one in others.get("programs") or ())
+        measured["others"] = _made(OthersOnCores, {**others, "programs": programs})
     if measured.get("validation"):
         measured["validation"] = _made(ValidationSeen, measured["validation"])
     measured["what_if"] = tuple(

@@ -10,6 +10,7 @@ from typing import Any
 
 from vtune.domain.events import GpuSample, ProcessSample, ProcessStack, StackFrame, TelemetrySample
 from vtune.domain.machine import Gpu
+from vtune.domain.others import OtherProgram
 from vtune.domain.trial import KernelKill, MemoryGroupEnd, Passed, RamGuard, TrialOutcome
 from vtune.foreign.json_text import parse_json
 from vtune.foreign.read import open_regular, read_bytes, read_json, read_text
@@ -128,8 +129,14 @@ def _sample(item: Mapping[str, Any]) -> TelemetrySample:
     gpus = (
         GpuSample(**{**gpu, "throttled_by": tuple(gpu.get("throttled_by") or ())}) for gpu in item.get("gpus") or ()
     )
+    programs = item.get("programs")
     return TelemetrySample(
-        **{**item, "processes": tuple(ProcessSample(**p) for p in item["processes"]), "gpus": tuple(gpus)}
+        **{
+            **item,
+            "processes": tuple(ProcessSample(**p) for p in item["processes"]),
+            "gpus": tuple(gpus),
+            "programs": None if programs is None else tuple(OtherProgram(**p) for p in programs),
+        }
     )
 
 

@@ -289,9 +289,12 @@ def _record(report: StudyReport, trial: int | None) -> TrialRecord:
 
 
 def _beside(record: TrialRecord, extra: Mapping[str, Scalar]) -> list[str]:
+    busy = f"trial {record.trial} was measured on a busy machine: nobody knows whether its promise can be kept"
+    notes = [busy] if record.on_busy_machine else []
     if not extra:
-        return []
-    return [f"{settings_text(extra)} comes on top of trial {record.trial}'s settings: its promise is without that"]
+        return notes
+    on_top = f"{settings_text(extra)} comes on top of trial {record.trial}'s settings: its promise is without that"
+    return [*notes, on_top]
 
 
 def _launched_before(record: TrialRecord, settings: Mapping[str, Scalar], report: StudyReport) -> list[str]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtune.analysis.ceiling import fastest_rung
+from vtune.analysis.others_words import MARK
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.record import Ceiling, Rung, TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -26,13 +27,14 @@ def ceiling_panel(study: str, found: TrialRecord, ordinary: TrialRecord) -> Rend
     ceiling = found.measurement.ceiling
     if ceiling is None or found.status is not TrialStatus.COMPLETED:
         return None
-    parts: list[RenderableType] = [_numbers(ceiling, ordinary)]
+    busy = found.on_busy_machine or ordinary.on_busy_machine
+    parts: list[RenderableType] = [_numbers(ceiling, ordinary, busy=busy)]
     if ceiling.ladder:
         parts += [Text(), _ladder(ceiling)]
     if ceiling.ended_because:
         parts += [Text(), Text(f"no larger batch: {harmless(ceiling.ended_because)}", style="dim")]
     parts += [Text(harmless(f"note: {note}"), style="dim") for note in found.notes if note not in ordinary.notes]
-    title = Text(f"{study} · trial {found.trial} · fed from memory")
+    title = Text(f"{study} · trial {found.trial} · fed from memory{f' · {MARK}' if busy else ''}")
     return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
 
 
@@ -53,7 +55,7 @@ def ceiling_to_json(found: TrialRecord | None) -> dict[str, Any] | None:
     return {"trial": found.trial, "status": found.status.value, **to_json(found.measurement.ceiling)}
 
 
-def _numbers(ceiling: Ceiling, ordinary: TrialRecord) -> RenderableType:
+def _numbers(ceiling: Ceiling, ordinary: TrialRecord, *, busy: bool) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
@@ -68,7 +70,7 @@ def _numbers(ceiling: Ceiling, ordinary: TrialRecord) -> RenderableType:
         table.add_row("loader alone", f"{rate(ceiling.loader_samples_per_s)} samples/s with computing for free")
     if now:
         table.add_row("now", f"{rate(now)} samples/s, as trial {ordinary.trial} measured it")
-        table.add_row("left to win", _left_to_win(ceiling, now))
+        table.add_row("left to win", f"not told: {MARK}" if busy else _left_to_win(ceiling, now))
     return table
 
 

@@ -8,7 +8,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from vtune.domain.numbers import times
+from vtune.analysis.others_words import use_text
+from vtune.domain.numbers import tells_nothing, times
+from vtune.domain.others import LEAST_BUSY_CORES
 from vtune.reporting.comparison import Comparison, measure_text, rates_text, share, side_text
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import setting_word
@@ -54,6 +56,8 @@ def verdict_text(found: Comparison) -> str:
         case "tie":
             assert compared.resolvable is not None
             met = compared.paired
+            if tells_nothing(compared.ratio.ci95):
+                return f"too noisy to compare{_beside(found)}"
             if met is not None and (met.ratio.shown_faster or met.ratio.shown_slower):
                 return f"no difference that counts: B comes to {said} of A{by}, and up to {share(met.delta)} is equal"
             if compared.ratio.shown_faster or compared.ratio.shown_slower:
@@ -64,6 +68,14 @@ def verdict_text(found: Comparison) -> str:
             )
         case "unknown":
             return f"not judged: B comes to {said} of A, and a rate without an interval shows nothing"
+
+
+def _beside(found: Comparison) -> str:
+    """Who else used the cores, where that is known."""
+    launches = (record for side in (found.a, found.b) for record in (side.record, *side.launches))
+    known = [others for record in launches if (others := record.measurement.others) is not None]
+    most = max(known, key=lambda others: others.used, default=None)
+    return f": {use_text(most, 'used')}" if most is not None and most.used >= LEAST_BUSY_CORES else ""
 
 
 def gate_text(found: Comparison) -> str | None:

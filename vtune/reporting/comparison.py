@@ -63,6 +63,12 @@ def compare_references(
     for side in (a, b):
         if not (side.record.measurement.samples_per_s or 0) > 0 or side.record.measurement.ceiling is not None:
             raise UsageError(f"{_the(side)} has no rate: {_why_none(side.record)}", hint="compare trials that have one")
+    for side in (a, b):
+        if side.record.on_busy_machine:
+            raise UsageError(
+                f"{_the(side)} decides nothing: it was measured on a busy machine",
+                hint="measure its settings again while nothing else runs",
+            )
     a, b = _apart(a, b)
     one_journal = a.folder is not None and b.folder is not None and a.folder.absolute() == b.folder.absolute()
     # What the gate asks for must not count as equal.

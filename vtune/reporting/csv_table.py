@@ -171,6 +171,7 @@ COLUMNS: tuple[Column, ...] = (
     _field("skipped_steps"),
     _field("tree_cores"),
     _field("others_cores"),
+    ("busy_machine", lambda row: row.record.on_busy_machine),
     _field("ranks"),
     _field("effective_batch"),
     _field("samples_per_epoch"),

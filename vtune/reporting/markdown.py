@@ -108,7 +108,7 @@ def _columns(report: StudyReport, names: Sequence[str]) -> list[Column]:
         ("trial", lambda record: str(record.trial)),
         ("settings", lambda record: settings_cell(record, names)),
         ("outcome", outcomes(choice)),
-        ("samples/s", lambda record: rate_cell(record.measurement)),
+        ("samples/s", rate_cell),
         ("over the whole run", lambda record: _or_empty(record.measurement.samples_per_s_whole_run, rate)),
         ("voxels/s", lambda record: _or_empty(record.measurement.voxels_per_s, many)),
         ("× baseline", ratio),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vtune.analysis.another_batch import another_batch
+from vtune.analysis.others_words import MARK
 from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
 from vtune.analysis.walked import (
     chosen_though_rolled_back,
@@ -15,12 +16,12 @@ from vtune.analysis.walked import (
 )
 from vtune.domain.choice import Choice, RankedBy
 from vtune.domain.effects import Scalar
-from vtune.domain.numbers import bytes_, rate, seconds, times, trials_text
+from vtune.domain.numbers import bytes_, rate, seconds, times_of, trials_text
 from vtune.domain.phases import Missed, OptionOutcome, Phase, PhaseRung, RungValue, Times, Walk
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 from vtune.reporting.study_report import StudyReport
-from vtune.reporting.words import setting_word, settings_text
+from vtune.reporting.words import marked, setting_word, settings_text
 
 # Of two contestants: the user's own settings and the winner.
 LEAST_OF_A_RACE, MOST_OF_A_RACE = 2 * LEAST_ROUNDS, 2 * (ROUNDS + EXTRA_ROUNDS)
@@ -28,6 +29,7 @@ LEAST_OF_A_RACE, MOST_OF_A_RACE = 2 * LEAST_ROUNDS, 2 * (ROUNDS + EXTRA_ROUNDS)
 STATES: Mapping[str, tuple[str, str]] = {
     "kept": ("✓", "kept"),
     "rejected": ("✗", "rolled back"),
+    "undecided": ("?", "not decided"),
     "skipped": ("–", "skipped"),
     "open": ("·", "not tried yet"),
     "interrupted": ("!", "interrupted"),
@@ -46,6 +48,9 @@ class Measured:
         record = self.records.get(trial) if trial is not None else None
         value: float | None = getattr(record.measurement, self.ranked_by or "samples_per_s") if record else None
         return value or None
+
+    def on_busy_machine(self, trial: int) -> bool:
+        return trial in self.records and self.records[trial].on_busy_machine
 
     def another_batch(self, trial: int | None) -> str | None:
         """Whether it is another training than the user's own by its effective batch."""
@@ -124,9 +129,9 @@ def option_line(outcome: OptionOutcome, seen: Measured, choice: Choice) -> str:
     if found is None:
         return "; ".join([*parts, why_unmeasured(outcome)])
     made, ratio = seen.rate(found.trial), choice.ratios.get(found.trial)
-    over = f", {times(ratio.value, ratio.ci95)} of yours" if ratio is not None else ""
+    over = f", {times_of(ratio.value, ratio.ci95, 'yours')}" if ratio is not None else ""
     failed = f"{found.status.value.replace('_', ' ')}: {found.detail or 'no detail is known'}"
-    told = f"measured {rate(made)} samples/s{over}" if made is not None else failed
+    told = f"measured {rate(made)} samples/s{marked(found)}{over}" if made is not None else failed
     parts.append(f"{told} (trial {found.trial})")
     parts += [lost.why for lost in choice.lost if lost.trial == found.trial and lost.reason == "over_limit"]
     parts += [outcome.why] if outcome.why else []
@@ -257,7 +262,8 @@ def _line(rung: PhaseRung, seen: Measured) -> Line:
     parts = []
     if made is not None:
         expected = f" (predicted {rate(rung.predicted.samples_per_s)})" if rung.predicted is not None else ""
-        parts.append(f"{rate(made)} samples/s{expected}")
+        busy = f" ({MARK})" if rung.trial is not None and seen.on_busy_machine(rung.trial) else ""
+        parts.append(f"{rate(made)} samples/s{busy}{expected}")
     if rung.why:
         parts.append(rung.why)
     elif rung.gain is not None:

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from vtune.analysis.others_words import MARK
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import GpuUse, Measurement, TrialRecord
@@ -53,9 +54,7 @@ def _gpu(gpu: GpuUse) -> str:
 
 def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     measured = record.measurement
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    table = _Numbers(f", {MARK}" if record.on_busy_machine else "")
     if record.settings:
         table.add_row("settings", settings_cell(record, list(record.settings)))
     if measured.samples_per_s is not None:
@@ -96,7 +95,20 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
             each = ", ".join(bytes_(w) for w in workers[:8]) + (" …" if len(workers) > 8 else "")
             told = f"{len(workers)} × {bytes_(workers[0])}" if alike else each
             table.add_row("", f"{told} resident in each loader worker, shared pages included")
-    return table
+    return table.table
+
+
+class _Numbers:
+    """Names and numbers. `mark`: behind each of them."""
+
+    def __init__(self, mark: str) -> None:
+        self.table = Table.grid(padding=(0, 2))
+        self.table.add_column(style="dim", no_wrap=True)
+        self.table.add_column()
+        self._mark = mark
+
+    def add_row(self, name: str, text: str) -> None:
+        self.table.add_row(name, f"{text}{self._mark}" if name != "settings" else text)
 
 
 def _to_come(measured: Measurement) -> str:
@@ -111,7 +123,7 @@ def _to_come(measured: Measurement) -> str:
     return f"; {bytes_(projected)}{spread} in the planned run"
 
 
-def _add_projection(table: Table, measured: Measurement, price: Price | None) -> None:
+def _add_projection(table: _Numbers, measured: Measurement, price: Price | None) -> None:
     projected = measured.projected
     if projected.epoch_s is None:
         table.add_row("projection", "unknown: neither the length of an epoch nor of the run was found")

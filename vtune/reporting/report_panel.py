@@ -24,7 +24,7 @@ from vtune.reporting.phase_panel import phases_section
 from vtune.reporting.search_panel import search_section, shown_section
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.summary import failures, outcomes, ranked_rate, summarize, why_beyond
-from vtune.reporting.words import cost_text, ram_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
+from vtune.reporting.words import cost_text, marked, ram_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.
 MOST_TRIALS, MOST_LINES, MOST_FAILURES, WORDS_OF_FAILURE = 12, 8, 3, 4
@@ -178,7 +178,7 @@ def _columns(report: StudyReport) -> list[Column]:
         ("", lambda record: str(record.trial)),
         *turned,
         ("outcome", outcomes(report.choice)),
-        ("samples/s", lambda record: _known(ranked_rate(record, report.choice), rate)),
+        ("samples/s", lambda record: _marked_rate(record, report.choice)),
         ("× baseline", lambda record: _ratio(record, report.choice)),
         ("RAM", lambda record: ram_cell(record, report.choice)),
         ("VRAM", lambda record: _known(record.measurement.vram_peak_bytes, bytes_)),
@@ -202,6 +202,11 @@ def _turned(record: TrialRecord, asked: Mapping[str, Scalar]) -> str:
 
 def _setting(name: str) -> Callable[[TrialRecord], str]:
     return lambda record: _known(record.settings.get(name), setting_word)
+
+
+def _marked_rate(record: TrialRecord, choice: Choice) -> str:
+    text = _known(ranked_rate(record, choice), rate)
+    return text + marked(record) if text else ""
 
 
 def _known(value: T | None, text: Callable[[T], str]) -> str:

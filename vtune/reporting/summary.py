@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from vtune.analysis.comparable import contradicting, has_rate, same_cache, settings_of
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
+from vtune.analysis.others_words import MARK, use_text
 from vtune.domain.choice import Choice, Lost, RankedBy
-from vtune.domain.numbers import rate, times, trials_text
+from vtune.domain.numbers import rate, tells_nothing, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
@@ -69,6 +70,8 @@ def summarize(report: StudyReport) -> Summary:
         words = _over_limits(report)
     elif choice.cramped:
         words = _without_room(records, choice)
+    elif busy := [record for record in records if record.on_busy_machine]:
+        words = _on_busy_machine(busy)
     else:
         words = _nothing_measured(records)
     said, why, next_ = words
@@ -127,6 +130,7 @@ def _outcome(record: TrialRecord, choice: Choice, lost: Lost | None) -> str:
     return {
         "other_cache": "other cache",
         "other_training": "another training",
+        "busy_machine": MARK,
         "not_lasting": "not lasting",
         "too_short": "too short",
         "no_rate": "no rate",
@@ -224,7 +228,8 @@ def _nothing_better(choice: Choice, records: Sequence[TrialRecord], baseline: Tr
         nearest = max(fitting.items(), key=lambda item: item[1].value)
     trial, ratio = nearest
     raced = f" by {rounds} rounds of a race" if (rounds := choice.paired_rounds.get(trial)) else ""
-    said = f"trial {trial} comes to {times(ratio.value, ratio.ci95)}{raced}"
+    comes = "is" if tells_nothing(ratio.ci95) else "comes to"
+    said = f"trial {trial} {comes} {times(ratio.value, ratio.ci95)}{raced}"
     match reasons.get(trial):
         case "tie" | "repeated":
             return f"no other is distinguishably faster ({said})"
@@ -276,7 +281,7 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
     for lost in choice.lost:
         ratio = choice.ratios.get(lost.trial)
         faster = ratio is not None and best.trial != lost.trial and looks_faster(lost.trial, best, choice)
-        if ratio is not None and faster and lost.reason in EXCUSED:
+        if ratio is not None and faster and lost.reason in EXCUSED and not tells_nothing(ratio.ci95):
             lines.append(f"trial {lost.trial} comes to {times(ratio.value, ratio.ci95)}, but {_uncapped(lost.why)}")
     if not same_cache(best, baseline):
         lines.append(
@@ -330,6 +335,17 @@ def _without_room(records: Sequence[TrialRecord], choice: Choice) -> Words:
     why = [f"trial {record.trial}: {room_text(record)}" for record in cramped[:MOST_NAMED]]
     verdict = f"no trial has room enough: {trials_text(choice.cramped)} ran at the edge of it"
     return verdict, why, ["a smaller batch, with accumulation where the effective batch has to stay"]
+
+
+def _on_busy_machine(busy: Sequence[TrialRecord]) -> Words:
+    """Nobody chooses by them: a report is no more sure than its trials."""
+    which = trials_text([record.trial for record in busy])
+    why = [
+        f"trial {record.trial}: {use_text(record.measurement.others, 'used')} while it ran"
+        for record in busy[:MOST_NAMED]
+        if record.measurement.others is not None
+    ]
+    return f"no verdict: {which} ran on a busy machine", why, ["stop the other programs and measure again"]
 
 
 def _nothing_measured(records: Sequence[TrialRecord]) -> Words:

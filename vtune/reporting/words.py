@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vtune.analysis.others_words import MARK
 from vtune.domain.choice import Choice, Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Price
-from vtune.domain.numbers import bytes_, rate, round_money, tells_nothing, times
+from vtune.domain.numbers import bytes_, rate, round_money, times
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.inert import harmless
 
@@ -40,18 +41,24 @@ def settings_by_kind(records: Sequence[TrialRecord]) -> tuple[dict[str, Scalar],
     return known, [name for name in names if name not in alike]
 
 
-def rate_cell(measured: Measurement) -> str:
+def marked(record: TrialRecord) -> str:
+    """Behind each number that was measured while others held the cores."""
+    return f" ({MARK})" if record.on_busy_machine else ""
+
+
+def rate_cell(record: TrialRecord) -> str:
+    measured = record.measurement
     if measured.samples_per_s is None:
         return ""
     interval = measured.samples_per_s_ci95
     if interval is None:
-        return rate(measured.samples_per_s)
+        return rate(measured.samples_per_s) + marked(record)
     half = max(interval[1] - measured.samples_per_s, measured.samples_per_s - interval[0])
-    return f"{rate(measured.samples_per_s)} ± {half:.2g}"
+    return f"{rate(measured.samples_per_s)} ± {half:.2g}{marked(record)}"
 
 
 def ratio_cell(ratio: Ratio) -> str:
-    return "cannot be told" if tells_nothing(ratio.ci95) else times(ratio.value, ratio.ci95)
+    return times(ratio.value, ratio.ci95)
 
 
 def ram_cell(record: TrialRecord, choice: Choice) -> str:

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
+from vtune.strategies.known import last_trial
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
     settings: Mapping[str, Scalar]
-    # Length of the history when the question was asked: an earlier answer to the same question is not today's.
+    # The last trial when the question was asked: an earlier answer to the same question is not today's.
     already: int = 0
     origin: str = "probe"
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
-        if len(history) > self.already:
+        if last_trial(history) > self.already:
             return None
         asked = ", ".join(f"{name}={str(value).lower()}" for name, value in self.settings.items())
         return Proposal(

@@ -35,9 +35,11 @@ class Known:
         vram_limit: Limit | None = None,
         already: int = 0,
         leaders: Collection[int] = (),
+        anyway: bool = False,
     ) -> None:
         """`leaders`: trials that a run can be made with. What was ended early for one of them is answered; for
-        anybody else its settings are open."""
+        anybody else its settings are open. `anyway`: a trial that this call ran on a busy machine answers as well, and
+        decides nothing; without it such a trial is run again."""
         # What was interrupted is measured again; and what was refused for the room that there was then is asked for by
         # the next call, which launches nothing where there is no more by now.
         self.told = [
@@ -45,6 +47,7 @@ class Known:
             for one in history
             if one.status is not TrialStatus.INTERRUPTED
             and not (one.status is TrialStatus.REFUSED and one.trial <= already)
+            and not (one.on_busy_machine and (one.trial <= already or not anyway))
         ]
         # What was fed from memory is no run, and a full run is no trial; both say much of the training.
         self.records = [one for one in self.told if one.measurement.ceiling is None and not full_run(one)]

@@ -31,6 +31,8 @@ class Phases:
     left_out: frozenset[int] = frozenset()
     # The last trial that the journal had when this call began.
     already: int = 0
+    # What others disturbed in this call is not run again: it counts as measured, and decides nothing.
+    anyway: bool = False
 
     def propose(self, history: Sequence[TrialRecord]) -> Proposal | None:
         return self.walk(history).proposal
@@ -44,6 +46,7 @@ class Phases:
             ram_limit_bytes=_ram_limit(limits, machine),
             vram_limit=limits.vram,
             already=self.already,
+            anyway=self.anyway,
         )
         path = Path(course=Course(self.asked, self.experiment, self.machine))
         asked = _along(path, known)

@@ -35,6 +35,10 @@ class Race:
     # What each of the field has to run with, whatever was asked: the settings of the trial that it stands for.
     # Empty: whatever comes of what was asked.
     expected: Sequence[Mapping[str, Scalar]] = ()
+    # The last trial that the journal had when this call began.
+    already: int = 0
+    # What others disturbed in this call is not launched again, and decides nothing.
+    anyway: bool = False
 
     @property
     def field(self) -> tuple[Mapping[str, Scalar], ...]:
@@ -69,7 +73,8 @@ class Race:
         if standing.decided or self._spent(legs) or self.stray(history) is not None:
             return None
         number = standing.rounds + 1
-        launched = {leg.race.contestant for leg in legs if leg.race is not None and leg.race.round == number}
+        done = [*legs, *(self._disturbed(history) if self.anyway else ())]
+        launched = {leg.race.contestant for leg in done if leg.race is not None and leg.race.round == number}
         order = [contestant for contestant in self._order(number) if contestant in standing.running]
         next_up = next((contestant for contestant in order if contestant not in launched), None)
         if next_up is None:
@@ -100,6 +105,10 @@ class Race:
                 if contradicting(leg.settings, expected):
                     return leg, expected
         return None
+
+    def _disturbed(self, history: Sequence[TrialRecord]) -> list[TrialRecord]:
+        own = (one for one in history if one.race is not None and one.race.id == self.id)
+        return [one for one in own if one.on_busy_machine and one.trial > self.already]
 
     def _order(self, number: int) -> list[int]:
         """By the race's name and the round alone: the same after a resume."""

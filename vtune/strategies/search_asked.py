@@ -35,6 +35,8 @@ class Asked:
     already: int = 0
     # That a scout run took, which is no trial.
     scout_s: float = 0.0
+    # What others disturbed in this call is not run again: it counts as measured, and decides nothing.
+    anyway: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

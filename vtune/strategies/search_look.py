@@ -107,7 +107,7 @@ class Look:
             return None
         too_big = too_big_for(baseline, asked.experiment.limits, asked.machine.ram_bytes)
         if too_big is None:
-            if baseline.status is TrialStatus.COMPLETED and has_rate(baseline):
+            if baseline.on_busy_machine or (baseline.status is TrialStatus.COMPLETED and has_rate(baseline)):
                 return None
             said = ruled_out(baseline, asked.experiment.limits, asked.machine.ram_bytes)
             return self._stopped(f"trial {baseline.trial}, of what is set now, gives nothing to build on: {said}")
@@ -168,6 +168,8 @@ class Look:
         """By what was known before anything was confirmed: the confirmations must not open the search again. Only who
         rests on the model can say so; one that was off is taken to be off as much again."""
         if self._asked.sampler != "auto" or self._chooser.unexplored:
+            return None
+        if not self._seen.fitting and self._on_busy_machine:
             return None
         until = self._until
         own = [one.trial for one in self._known.records if one.origin == ORIGIN and one.trial <= until]
@@ -231,6 +233,9 @@ class Look:
         return Outlook(self._seen_by(known, baseline)) if baseline is not None else None
 
     def _confirm(self, ended: Ended) -> Hunt:
+        if not self._seen.fitting and self._on_busy_machine:
+            why = "all trials ran on a busy machine: they decide nothing"
+            return replace(self._told(None, None), stage="done", ended=why)
         if not self._seen.fitting:
             return self._stopped(nothing_fits(self._seen))
         confirmed, why = self._confirmation(launches=self._asked.confirm), ended.why
@@ -290,6 +295,10 @@ class Look:
         )
 
     @property
+    def _on_busy_machine(self) -> bool:
+        return any(one.on_busy_machine for one in self._known.records)
+
+    @property
     def _over(self) -> Mapping[int, str]:
         limits, ram_bytes = self._asked.experiment.limits, self._asked.machine.ram_bytes
         rated = [one for one in self._known.records if has_rate(one)]
@@ -313,6 +322,7 @@ class Look:
             vram_limit=experiment.limits.vram,
             already=self._asked.already,
             leaders=leaders(history, experiment.limits, machine.ram_bytes),
+            anyway=self._asked.anyway,
         )
 
     def _seen_by(self, known: Known, baseline: TrialRecord) -> Seen:

@@ -154,7 +154,7 @@ class Chooser:
     def _optuna(self, sampler: Sampler, among: Sequence[Mapping[str, Scalar]] | None = None) -> Pick | None:
         seen, asked = self.outlook.seen, self.asked
         candidates = self.outlook.allowed if among is None else among
-        told = [self._told(one) for one in seen.known.answers]
+        told = [self._told(one) for one in seen.known.answers if not one.on_busy_machine]
         wanted = next_settings(sampler, seen.space, told, candidates=candidates, seed=asked.seed)
         return None if wanted is None else Pick(settings=wanted, reason=f"{OPTUNAS} {sampler}")
 

@@ -61,7 +61,7 @@ def measure_baseline(path: Path, foresee: Callable[[], Foresight]) -> Generator[
     too_big = too_big_for(baseline, experiment.limits, ram)
     if too_big is not None:
         yield from _fit(path, *too_big, foresee)
-    elif baseline.status is not TrialStatus.COMPLETED or not has_rate(baseline):
+    elif not baseline.on_busy_machine and not (baseline.status is TrialStatus.COMPLETED and has_rate(baseline)):
         said = ruled_out(baseline, experiment.limits, ram)
         path.stopped = f"trial {baseline.trial}, of what is set now, gives nothing to build on: {said}"
 
@@ -100,7 +100,7 @@ def _fit(path: Path, memory: Memory, words: str, foresee: Callable[[], Foresight
             PhaseRung(
                 turned=turned,
                 settings=wanted,
-                state="kept" if why is None else "rejected",
+                state="kept" if why is None else "undecided" if rung.on_busy_machine else "rejected",
                 why=why or "it fits",
                 trial=rung.trial,
                 predicted=predicted,

@@ -41,7 +41,7 @@ def ask_model(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, Tri
         last = yield from try_rung(path, one, turned, foresee)
         judged = last.judged
         slower = last.was_slower or (judged.kept and is_more(was, turned[knob]))
-        failed = judged.too_big or not last.ran
+        failed = not judged.undecided and (judged.too_big or not last.ran)
         # As long as it wins there is one more; and one, once, for what did not run or fit.
         if judged.kept or (failed and not made_up):
             due = min(max(1, due) if judged.kept else due + 1, one.tries_left)

@@ -78,7 +78,8 @@ def _go(
             continue
         found = yield from try_rung(path, one, turned, foresee)
         so_far.last = found.judged
-        so_far.misses = 0 if found.judged.kept else so_far.misses + 1
+        if not found.judged.undecided:
+            so_far.misses = 0 if found.judged.kept else so_far.misses + 1
         so_far.won = so_far.won or found.judged.kept
         so_far.slower = below or found.was_slower
         if found.judged.too_big:
@@ -93,7 +94,7 @@ def _seen_enough(candidate: Candidate, so_far: _Climbed, *, below: bool) -> str 
         return "two in a row were no better"
     if so_far.last is not None and so_far.last.too_big:
         return "nothing that takes more is worth a trial after one that does not fit"
-    if candidate.beyond and so_far.last is not None and not so_far.last.kept:
+    if candidate.beyond and so_far.last is not None and not so_far.last.kept and not so_far.last.undecided:
         return "past the plan's end only while it wins"
     return None
 

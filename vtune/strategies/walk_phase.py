@@ -34,6 +34,8 @@ def told(one: Underway) -> str:
     tried = [rung for rung in one.rungs if rung.state == "rejected"]
     if tried:
         return f"nothing of it was better: {tried[-1].why}" if len(tried) == 1 else "nothing of it was better"
+    if undecided := [rung for rung in one.rungs if rung.state == "undecided"]:
+        return undecided[0].why
     skipped = [rung for rung in one.rungs if rung.state == "skipped"]
     if skipped or one.why:
         return skipped[0].why if skipped else one.why

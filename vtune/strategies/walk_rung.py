@@ -83,7 +83,7 @@ def try_rung(
         PhaseRung(
             turned=dict(turned),
             settings=wanted,
-            state="kept" if judged.kept else "rejected",
+            state="kept" if judged.kept else "undecided" if judged.undecided else "rejected",
             why=judged.why + larger,
             trial=rung.trial,
             gain=judged.ratio.value if judged.ratio is not None else None,

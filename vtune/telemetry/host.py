@@ -8,12 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from vtune.domain.events import TelemetrySample
+from vtune.domain.others import OtherProgram
 from vtune.telemetry.cgroup import MemoryGroups
 from vtune.telemetry.machine_load import MachineLoad
 from vtune.telemetry.memory import MachineMemory, TreeMemory, shared_memory
+from vtune.telemetry.other_programs import OtherPrograms, Used, are_ignored
 from vtune.telemetry.proc_files import ProcFiles
 from vtune.telemetry.proc_text import PROC
 from vtune.telemetry.processes import Processes
+
+# Others that use less of the cores need no names.
+NOTICED_CORES = 0.2
+# All processes are read so often while others use the cores, and not at all while they do not: several hundred take
+# milliseconds, which a training on full cores would feel. What was read longer ago than this says nothing of now.
+NAMED_EVERY_S, TOO_OLD_S = 1.5, 4.0
 
 
 def available_ram_bytes(proc: Path = PROC) -> int | None:
@@ -24,7 +32,15 @@ def available_ram_bytes(proc: Path = PROC) -> int | None:
 class HostSampler:
     """Reads the processes that `pids` names at each sample; this process and `own_pids` are vtune itself."""
 
-    def __init__(self, pids: Callable[[], Sequence[int]], own_pids: Sequence[int] = (), *, proc: Path = PROC) -> None:
+    def __init__(
+        self,
+        pids: Callable[[], Sequence[int]],
+        own_pids: Sequence[int] = (),
+        *,
+        names_others: bool = False,
+        proc: Path = PROC,
+    ) -> None:
+        """`names_others`: also who the others on the cores are."""
         self._pids = pids
         self._own_pids = (os.getpid(), *own_pids)
         self._files = ProcFiles(proc)
@@ -32,6 +48,7 @@ class HostSampler:
         self._tree_memory = TreeMemory(self._files)
         self._machine_memory = MachineMemory(self._files, MemoryGroups(proc))
         self._load = MachineLoad(self._files, proc)
+        self._others = _NamedOthers(proc) if names_others and not are_ignored() else None
 
     def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
         """`with_pss`: proportional sizes are due. They are dear, and reading them holds each process' memory lock
@@ -54,12 +71,37 @@ class HostSampler:
                 replace(p, anon_bytes=held_now[0], own_bytes=held_now[1]) if (held_now := memory.held.get(p.pid)) else p
                 for p in processes
             )
+        others, programs = self._load.others_cores(now_s, {**stats, **own}.values()), None
+        if self._others is not None:
+            others, programs = self._others.look(now_s, others, (*stats, *own))
         return TelemetrySample(
             t_s=now_s,
             processes=processes,
             ram_bytes=used,
             shm_used_bytes=shm_used,
-            others_cores=self._load.others_cores(now_s, {**stats, **own}.values()),
+            others_cores=others,
+            programs=programs,
             ram_available_bytes=available,
             page_cache_bytes=page_cache,
         )
+
+
+class _NamedOthers:
+    def __init__(self, proc: Path) -> None:
+        self._programs = OtherPrograms(proc)
+        self._used = Used(programs=(), kernel_cores=0.0)
+        self._looked_s = float("-inf")
+
+    def look(
+        self, now_s: float, others_cores: float | None, ours: Sequence[int]
+    ) -> tuple[float | None, tuple[OtherProgram, ...]]:
+        """The cores that others keep busy without the kernel's own threads, and who they are."""
+        if others_cores is None or others_cores < NOTICED_CORES:
+            return others_cores, ()
+        since_s = now_s - self._looked_s
+        if since_s >= NAMED_EVERY_S:
+            used = self._programs.look(now_s, ours)
+            self._looked_s = now_s
+            is_new = used is not None and since_s <= TOO_OLD_S
+            self._used = used if used is not None and is_new else Used(programs=(), kernel_cores=0.0)
+        return max(0.0, others_cores - self._used.kernel_cores), self._used.programs

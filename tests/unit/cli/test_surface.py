@@ -11,12 +11,14 @@ SURFACE = {
     "probe": {
         "--config", "-c", "--study", "--results", "--set", "--steps", "--precise", "--validation", "--trial-time",
         "--startup-time", "--vram-limit", "--ram-limit", "--trial-disk", "--allow-writes", "--allow", "--price",
-        "--ceiling", "--dry-run", "--json", "--quiet", "--wait",
+        "--ceiling", "--dry-run", "--json", "--quiet", "--wait", "--anyway",
+        "--busy-wait",
     },
     "phase": {
         "--config", "-c", "--study", "--results", "--plan", "--up-to", "--extend", "--options", "--no-confirm", "--set",
         "--steps", "--precise", "--validation", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit",
-        "--trial-disk", "--allow-writes", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+        "--trial-disk", "--allow-writes", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait", "--anyway",
+        "--busy-wait",
     },
     "apply": {
         "--config", "-c", "--study", "--results", "--trial", "--write", "--vram-limit", "--ram-limit", "--json",
@@ -25,11 +27,13 @@ SURFACE = {
     "search": {
         "--config", "-c", "--study", "--results", "--trials", "--sampler", "--budget", "--no-confirm", "--set",
         "--steps", "--precise", "--validation", "--trial-time", "--startup-time", "--vram-limit", "--ram-limit",
-        "--trial-disk", "--allow-writes", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait",
+        "--trial-disk", "--allow-writes", "--allow", "--price", "--dry-run", "--json", "--quiet", "--wait", "--anyway",
+        "--busy-wait",
     },
     "compare": {
         "--config", "-c", "--study", "--results", "--fail-if-slower", "--force", "--race", "--rounds", "--thorough",
-        "--again", "--trial-disk", "--allow-writes", "--dry-run", "--json", "--quiet", "--wait",
+        "--again", "--trial-disk", "--allow-writes", "--dry-run", "--json", "--quiet", "--wait", "--anyway",
+        "--busy-wait",
     },
     "doctor": {"--selftest", "--results", "--python", "--json", "--quiet"},
     "knobs": {"--config", "-c", "--study", "--results", "--json", "--quiet"},

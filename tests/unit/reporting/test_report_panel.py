@@ -56,8 +56,8 @@ def test_a_setting_has_one_column_however_narrow_the_terminal() -> None:
 def test_a_ratio_that_tells_nothing_is_not_shown_as_a_number() -> None:
     repeats = [a_trial(n, rate, asked={"workers": 4}) for n, rate in ((2, 31.0), (3, 100.0), (4, 1.0))]
     text = shown(BASELINE, *repeats, width=100)
-    assert text.count("cannot be told  ") == 3 and "e+0" not in text
-    assert "(cannot be told: 0.013 to more than 1000)" in " ".join(text.replace("│", " ").split())
+    assert text.count("too noisy to tell") >= 3 and "e+0" not in text
+    assert "more than 1000" not in text and "cannot be told:" not in text
 
 
 def test_one_that_is_faster_than_the_baseline_and_not_the_best_is_behind_the_best() -> None:
