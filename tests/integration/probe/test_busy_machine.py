@@ -14,6 +14,7 @@ import pytest
 
 from support.cli import Said, quiet_env, vtune
 from support.others import CORES, LOOKS, burners, skip_where_others_are
+from vtune.domain.others import LEAST_BUSY_CORES
 from vtune.telemetry.other_programs import VARIABLE
 
 PLAIN = Path(__file__).parent / "scripts" / "plain.py"
@@ -74,6 +75,14 @@ def test_who_comes_in_the_middle_of_a_trial_ends_it_without_a_verdict(tmp_path: 
     record: dict[str, Any] = json.loads((tmp_path / "s" / "journal.jsonl").read_text())
     assert record["others"]["busy"] and record["bottleneck"] == "unknown" and record["headroom"] is None
     assert record["what_if"] == [] and record["why"] == []
+
+
+@pytest.mark.parametrize("name", ["anew_each_epoch", "spawn_workers"])
+def test_a_trainings_own_workers_are_no_others(tmp_path: Path, name: str) -> None:
+    skip_where_others_are()
+    said = probe(tmp_path, "--json", script=PLAIN.with_stem(name))
+    others = said.json["trial"]["others"]
+    assert said.code == 0 and not others["busy"] and others["taken"] < LEAST_BUSY_CORES
 
 
 def test_anyway_measures_and_marks_every_number(tmp_path: Path) -> None:

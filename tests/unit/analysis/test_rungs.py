@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.others import disturbed
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.rungs import Judged, batch_words, judge_rung, loading_most, ruled_out, threads_most, too_big_for
@@ -50,6 +51,22 @@ def test_the_rate_of_the_whole_run_decides_where_both_have_one() -> None:
     restarts = a_trial(2, 14.0, asked={"workers": 8}, measured={"samples_per_s_whole_run": 9.0})
     assert not judged(restarts).kept
     assert judged(restarts, a_trial(1, 10.0, whole=False, measured={"samples_per_s_whole_run": None})).kept
+
+
+def test_an_interval_that_holds_half_and_twice_the_rate_decides_nothing() -> None:
+    wide = a_trial(2, 10.0, asked={"workers": 2}, measured={"samples_per_s_ci95": (0.2, 500.0)})
+    found = judged(wide)
+    assert found.undecided and not found.kept and found.ratio is None
+    assert found.why == "too noisy to tell from trial 1"
+    assert not judged(a_trial(2, 10.0, ci=0.1, asked={"workers": 2})).undecided
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_busy_machine_decides_nothing_whichever_of_the_two_it_disturbed(first: bool) -> None:
+    trials = BEFORE, a_trial(2, 20.0, asked={"workers": 2})
+    before, rung = (disturbed(one) if (one is trials[0]) is first else one for one in trials)
+    found = judged(rung, before)
+    assert found.undecided and not found.kept and not found.too_big and found.ratio is None
 
 
 def test_a_rate_without_an_interval_shows_nothing() -> None:

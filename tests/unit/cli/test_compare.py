@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.others import disturbed
 from support.studies import a_failure, a_trial, write_study
 from vtune import api
 from vtune.cli.main import run
@@ -353,3 +354,21 @@ def test_a_study_stands_after_a_race_for_the_trial_that_was_raced(results: Path)
     assert api.compare("demo:3", "demo", results=results).b.record.settings["workers"] == 1
     found = api.compare_raced(planned)
     assert found.b.record.trial == 2 and found.b.chosen and found.b.reference == "demo" and len(found.b.launches) > 1
+
+
+def test_a_trial_from_a_busy_machine_is_compared_with_nothing(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), disturbed(a_trial(2, 31.0, asked=FOUR)))
+    code, _, err = compare("1", "2", "--force")
+    assert code == 2 and "trial 2 of demo decides nothing" in err and "hint: measure its settings again" in err
+
+
+def test_what_is_too_noisy_to_compare_is_said_without_a_ratio(results: Path, compare: Compare) -> None:
+    wide = {"samples_per_s_ci95": (0.2, 500.0)}
+    a_study(results, a_trial(1, 10.0), a_trial(2, 11.0, asked=FOUR, measured=wide))
+    code, out, _ = compare("1", "2")
+    assert code == 0 and "too noisy to compare" in out and "could not have been seen" not in out and "1.1×" not in out
+
+
+def test_anyway_without_a_race_is_refused(results: Path, compare: Compare) -> None:
+    a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
+    assert compare("1", "2", "--anyway")[0] == 2

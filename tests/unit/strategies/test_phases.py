@@ -139,6 +139,14 @@ def test_a_ladder_is_left_after_two_rungs_in_a_row_that_were_no_better() -> None
     assert outcome.rungs[2].why == "two in a row were no better" and outcome.kept == {}
 
 
+def test_rungs_that_are_too_noisy_to_tell_end_no_ladder_and_win_nothing() -> None:
+    phases = the_phases(only(a_phase(1, "workers", 2, 4, 6, 8)))
+    history = MadeUp(lambda s: (5.0, {"samples_per_s_ci95": (0.2, 100.0)})).run(phases)
+    [outcome] = phases.walk(history).phases
+    assert rungs(outcome) == [({"workers": workers}, "undecided") for workers in (2, 4, 6, 8)]
+    assert outcome.kept == {} and {rung.gain for rung in outcome.rungs} == {None}
+
+
 def test_what_ends_one_ladder_of_a_phase_says_nothing_of_the_next() -> None:
     optional = Phase(
         number=1,
