@@ -103,7 +103,9 @@ class OtherPrograms:
             return None
         cpu_s = (int(fields[_USER]) + int(fields[_SYSTEM])) * TICK_S
         core = int(fields[_LAST_CORE]) if len(fields) > _LAST_CORE else None
-        name = line[opened + 1 : closed].decode("utf-8", errors="replace")
+        # A process chooses its own name: what a terminal would obey must not get into an error.
+        text = line[opened + 1 : closed].decode("utf-8", errors="replace")
+        name = "".join(character if character.isprintable() else "?" for character in text)
         return int(fields[_STARTED]), _Seen(int(fields[_PPID]), name, cpu_s, core)
 
 

@@ -43,6 +43,11 @@ def test_others_are_named_by_the_cores_they_use_the_largest_first(proc):
     assert found["ffmpeg"] == pytest.approx(0.5) and found["py thon)"] == pytest.approx(1.0)
 
 
+def test_a_name_that_a_terminal_would_obey_is_made_harmless(proc):
+    proc.process(20, name="a\x1b[2Jb")
+    assert list(used(proc, lambda: proc.process(20, name="a\x1b[2Jb", ticks=TICKS))) == ["a?[2Jb"]
+
+
 def test_what_descends_from_ours_is_ours_and_a_new_process_counts_whole(proc):
     proc.process(10, name="vtune")
     proc.process(11, ppid=10, name="supervisor")
