@@ -246,7 +246,7 @@ class PhaseProgress(Rows):
     def _seen(self) -> Measured:
         walk = self.walk
         own = [record for record in self._records.values() if walk is not None and record.trial in walk.trials]
-        rated = [record for record in own if has_rate(record)]
+        rated = [record for record in own if has_rate(record)] or [one for one in own if one.on_busy_machine]
         return Measured(self._records, walk.baseline if walk is not None else None, metric_of(rated))
 
     def _tick(self, line: Line) -> None:

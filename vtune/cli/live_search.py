@@ -216,7 +216,8 @@ class SearchProgress(LiveRows):
 
     def _seen(self) -> Measured:
         hunt = self.hunt
-        rated = [one for one in self.records if hunt is not None and one.trial in hunt.trials and has_rate(one)]
+        own = [one for one in self.records if hunt is not None and one.trial in hunt.trials]
+        rated = [one for one in own if has_rate(one)] or [one for one in own if one.on_busy_machine]
         return Measured(self._records, hunt.baseline if hunt is not None else None, metric_of(rated))
 
 
