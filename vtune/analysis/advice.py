@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vtune.analysis.host import outside
+from vtune.analysis.repeated_words import how_to_mend
 from vtune.domain.effects import Scalar
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds, workers_text
@@ -59,7 +60,8 @@ class Again:
 
 def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[str]:
     settings = measured.effective_settings
-    lines = []
+    repeated = measured.repeated
+    lines = [how_to_mend(repeated)] if repeated is not None and repeated.is_shown else []
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
@@ -126,6 +128,8 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]
     workers = measured.effective_settings.get("workers")
     if not isinstance(workers, int):
         return []
+    if measured.repeated is not None:
+        return []  # they would only repeat more
     cost = measured.worker_cost
     if cost is not None and cost.delivering is not None and cost.delivering < workers:
         return [

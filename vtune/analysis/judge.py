@@ -20,10 +20,12 @@ from vtune.analysis.others_words import busy_diagnosis
 from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
+from vtune.analysis.repeated_trial import in_this_trial, makes_invalid, samples_evidence
+from vtune.analysis.repeated_words import in_present_settings, what_repeats
 from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import ended_in_validation, validation_note
-from vtune.analysis.verify import mismatch, read_twice
+from vtune.analysis.verify import mismatch
 from vtune.analysis.verify_mathematics import contradiction, unverified
 from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
 from vtune.domain.effects import Scalar
@@ -121,16 +123,22 @@ def judge(
     if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
-    repeats = False
-    repeated = read_twice(observed.roles, observed.facts) if observed.roles is not None else None
+    repeated = in_this_trial(observed, spec.settings, earlier) if ceiling is None else None
+    own_workers = (own.effective_settings if own is not None else current).get("workers")
+    is_other = makes_invalid(spec.settings, own_workers)
+    repeats = None if repeated is None else what_repeats(repeated) if is_other else in_present_settings(repeated)
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
         wrong = wrong or batch_without_effect(spec.settings, measured, own)
         wrong = wrong or contradiction(spec.settings, observed.roles, observed.facts, backwards)
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
-        elif "workers" in spec.settings and repeated is not None:
-            status, detail, repeats = TrialStatus.INVALID, repeated, True
+        elif repeated is not None:
+            if is_other:
+                status, detail = TrialStatus.INVALID, repeats
+            elif repeated.is_shown:
+                detail = detail or repeats
+            measured = replace(measured, repeated=repeated)
     own_notes: tuple[str, ...] = ()
     again = Again(
         study=study,
@@ -140,7 +148,7 @@ def judge(
         no_faster=no_faster(earlier, measured),
     )
     said = bool(last_words.strip())
-    diagnosis = _diagnosis(status, detail, measured, machine, again, outcome, window, vram_limit, said, repeats)
+    diagnosis = _diagnosis(status, detail, measured, machine, again, outcome, window, vram_limit, said)
     # What ended it already needs no warning.
     shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
     diagnosis = replace(
@@ -178,7 +186,7 @@ def judge(
             *batch_notes(measured, own, batch_factor),
             *_declared_note(machine),
             *_counting_notes(observed),
-            *([repeated] if repeated is not None and status is not TrialStatus.INVALID else []),
+            *([repeats] if repeats is not None and status is not TrialStatus.INVALID else []),
             *(
                 f"not verified: {one}; whether it took effect is not to be seen from outside the training's code"
                 for one in (
@@ -197,7 +205,11 @@ def judge(
                 else []
             ),
         ),
-        evidence={**_evidence(status, outcome, observed, last_words), **vram_guard},
+        evidence={
+            **_evidence(status, outcome, observed, last_words),
+            **vram_guard,
+            **(samples_evidence(observed) if repeated is None and ceiling is None else {}),
+        },
         asked=asked,
         race=spec.race,
         predicted=spec.predicted,
@@ -215,7 +227,6 @@ def _diagnosis(
     window: Window,
     vram_limit: Limit | None,
     said: bool,
-    repeats: bool,
 ) -> Diagnosis:
     if status is TrialStatus.COMPLETED and outcome.ended_by != "disk":
         if outcome.ended_by == "beaten":
@@ -234,7 +245,6 @@ def _diagnosis(
         vram_limit=vram_limit,
         detail=detail,
         said=said,
-        repeats=repeats,
     )
     if status is TrialStatus.COMPLETED:
         # Its rate holds; first of all it needs more room.
@@ -348,15 +358,6 @@ def _counting_notes(observed: Observed) -> list[str]:
         lines.append(f"{len(roles.ranks)} processes step {how} are added up as those of one training")
     if roles.batches and not any(batch.samples for batch in roles.batches):
         lines.append("samples are counted by the leading dimension of what the loader yields (batch_size is None)")
-    iterable = any(
-        fact.data.get("iterable")
-        for fact in observed.facts
-        if fact.name == "loader" and fact.data.get("key") == roles.train.key
-    )
-    if iterable and roles.workers > 1 and read_twice(roles, observed.facts) is None:
-        lines.append(
-            f"the data set is iterable: unless it splits itself, {roles.workers} workers yield each sample twice"
-        )
     return lines
 
 

@@ -7,6 +7,7 @@ import re
 
 from vtune.analysis.advice import Again
 from vtune.analysis.memory_ended import NO_SIGN_OF_MEMORY
+from vtune.analysis.repeated_words import how_to_mend
 from vtune.analysis.vram_held import ITSELF_FULL
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
@@ -33,9 +34,7 @@ def what_to_do(
     vram_limit: Limit | None = None,
     detail: str | None = None,
     said: bool = True,
-    repeats: bool = False,
 ) -> tuple[str, ...]:
-    """`repeats`: an invalid trial whose workers gave the same samples; its settings did take effect."""
     if outcome.ended_by == "disk" and status in ENDS_BY_DISK:
         return (_more_disk(outcome.over),)
     asked = " ".join(f"{name}={str(value).lower()}" for name, value in again.settings.items())
@@ -51,11 +50,8 @@ def what_to_do(
             batch = f", or a smaller batch than {size}" if size is not None else ""
             fewer = f", or ask for fewer steps: --steps {FEW_STEPS}" if window.steps > FEW_STEPS else ""
             return (f"let the training run longer (more epochs{batch}){fewer}",)
-        case TrialStatus.INVALID if repeats:
-            return (
-                "give each worker its part of the data (torch.utils.data.get_worker_info() tells which),"
-                " or use one worker",
-            )
+        case TrialStatus.INVALID if measured.repeated is not None:
+            return (how_to_mend(measured.repeated),)
         case TrialStatus.INVALID:
             return (f"{asked} has no effect here: set it in the training itself",)
         case TrialStatus.HUNG:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from vtune.analysis.roles import Roles
 from vtune.domain.effects import Scalar
-from vtune.domain.events import Fact
 
 # Of the batches of one size, the last ones of short epochs apart.
 MOSTLY = 0.6
@@ -39,25 +38,6 @@ def mismatch(asked: Mapping[str, Scalar], roles: Roles) -> str | None:
             return f"asked for {name}={_text(wanted)}, but no loader was seen to feed the steps"
         if seen != wanted:
             return f"asked for {name}={_text(wanted)}, the training's loader{where} ran with {_text(seen)}"
-    return None
-
-
-def read_twice(roles: Roles, facts: Sequence[Fact]) -> str | None:
-    """One sentence where workers of the training's loader gave the same first batches: each reads all of an iterable
-    data set, and the epoch sees its samples over and over. None too where all batches are alike anyway."""
-    for one in roles.passes:
-        given: dict[int, list[object]] = {pid: [] for pid in one.worker_pids}
-        for fact in facts:
-            if fact.name == "first_batch" and fact.pid in given:
-                given[fact.pid].append(fact.data.get("digest"))
-        telling = [tuple(digests) for digests in given.values() if len(set(digests)) > 1]
-        if len(telling) > 1 and len(set(telling)) < len(telling):
-            times = max(Counter(telling).values())
-            where = f" at {roles.train.where}" if roles.train is not None and roles.train.where else ""
-            return (
-                f"{times} workers of the loader{where} gave the same samples: its iterable data set does not split"
-                " itself between them, so an epoch would see each sample several times"
-            )
     return None
 
 

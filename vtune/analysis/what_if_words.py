@@ -16,9 +16,12 @@ WORDS: dict[Change, str] = {
 
 
 def what_if_lines(measured: Measurement) -> list[str]:
-    if not measured.what_if:
+    # Workers that make the same data are no gain.
+    no_gain = "twice_the_workers" if measured.repeated is not None else None
+    changes = [one for one in measured.what_if if one.change != no_gain]
+    if not changes:
         return []
-    parts = ", ".join(f"{WORDS[one.change]} {rate(one.samples_per_s)}" for one in measured.what_if)
+    parts = ", ".join(f"{WORDS[one.change]} {rate(one.samples_per_s)}" for one in changes)
     return [f"replayed with one thing changed, in samples/s: {parts}"]
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vtune.reporting.application import Application, ConfigEdit
+    from vtune.reporting.study_report import StudyReport
 
 
 def apply(
@@ -63,7 +64,7 @@ def apply(
         say(f"study {report.study} in {results}, the one used last")
     found = application_of(report, number)
     if found is None:
-        _nothing_to_apply(report.study, number, any_best=report.choice.best is not None, as_json=json)
+        _nothing_to_apply(report, number, as_json=json)
         return
     written = _write(found.config) if write and found.config is not None else None
     refused = _refused(found.config, written)
@@ -78,17 +79,24 @@ def apply(
         say(line)
 
 
-def _nothing_to_apply(study: str, number: int | None, *, any_best: bool, as_json: bool) -> None:
+def _nothing_to_apply(report: StudyReport, number: int | None, *, as_json: bool) -> None:
     import sys
 
     from vtune.cli import exits
+    from vtune.reporting.adopt import repeated_data
+    from vtune.reporting.inert import harmless
 
+    best = report.choice.best
+    any_best, repeated = best is not None, repeated_data(best, report.own) if best is not None else []
     why = "nothing was shown to be better than what is there" if any_best else "no trial fits its limits"
     if number is not None:
         why, any_best = f"trial {number} turned nothing that vtune could set", True
     if as_json:
-        exits.print_json({"study": study, "trial": number, "settings": {}, "config": None, "why": why})
+        told: dict[str, Any] = {"study": report.study, "trial": number, "settings": {}, "config": None, "why": why}
+        exits.print_json({**told, "repeated": repeated})
     print(f"nothing to apply: {why}", file=sys.stderr)
+    for line in repeated:
+        print(f"note: {harmless(line)}", file=sys.stderr)
     if not any_best:
         raise typer.Exit(exits.NOT_FEASIBLE)
 
@@ -113,7 +121,7 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
     from vtune.reporting.words import setting_word, settings_text
 
     yield f"# trial {found.trial.trial} of {found.study}: {harmless(settings_text(found.settings))}"
-    for line in found.another_training:
+    for line in (*found.another_training, *found.repeated):
         yield f"# {harmless(line)}"
     edit = found.config
     if edit is not None and edit.refused is not None:
@@ -204,4 +212,5 @@ def _as_json(found: Application, written: dict[str, Any] | None) -> dict[str, An
         "unknown": dict(found.unknown),
         "effective_batch": None if found.batch is None else found.batch.as_json(),
         "another_training": list(found.another_training),
+        "repeated": list(found.repeated),
     }

@@ -13,6 +13,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.events import StageName
 from vtune.domain.others import OthersOnCores
 from vtune.domain.prediction import Prediction
+from vtune.domain.repeated import Repeated
 from vtune.domain.trial import ENDS_BY_DISK, MEASURES_TIME, RaceLeg, TrialStatus
 
 Bottleneck = Literal[
@@ -358,6 +359,8 @@ class Measurement:
     effective_batch: int | None = None
     # None in journals of older versions, whose effective batch is a rounded mean.
     consumed: Consumed | None = None
+    # Loader workers that make the same data; None too where nothing of it was seen.
+    repeated: Repeated | None = None
     samples_per_epoch: int | None = None
     epoch_bound_by: Literal["data", "iterations"] | None = None
     projected: Projection = field(default_factory=Projection)

@@ -29,6 +29,7 @@ from vtune.domain.record import (
     WhatIf,
     WorkerCost,
 )
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
@@ -83,6 +84,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
     if others := measured.get("others"):
         programs = tuple(_made(OtherProgram, one) for one in others.get("programs") or ())
         measured["others"] = _made(OthersOnCores, {**others, "programs": programs})
+    if repeated := measured.get("repeated"):
+        measured["repeated"] = repeated_from_json(repeated)
     if measured.get("validation"):
         measured["validation"] = _made(ValidationSeen, measured["validation"])
     measured["what_if"] = tuple(
@@ -127,6 +130,12 @@ def consumed_from_json(item: Mapping[str, Any]) -> Consumed:
     known = item.get("no_batch") in set(NoBatch)
     no_batch = NoBatch(item["no_batch"]) if known else NoBatch.VARIES if item.get("no_batch") else None
     return Consumed(**{**_known(Consumed, item), "by_step": by_step, "no_batch": no_batch})
+
+
+def repeated_from_json(item: Mapping[str, Any]) -> Repeated:
+    # A newer vtune may know a reason that this one does not: then it is not shown here how they repeat.
+    reason = Repeats(item["reason"]) if item.get("reason") in set(Repeats) else Repeats.NOT_SHOWN
+    return Repeated(**{**_known(Repeated, item), "reason": reason})
 
 
 def prediction_from_json(item: Mapping[str, Any]) -> Prediction:

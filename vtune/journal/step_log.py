@@ -111,8 +111,6 @@ class StepLog:
                     self.device_steps.append(event)
                 case StageEnded():
                     self.stages.append(event)
-                case Fact():
-                    self.facts.append(event)
 
 
 def _pid_of(path: Path) -> int:
@@ -120,7 +118,7 @@ def _pid_of(path: Path) -> int:
     return int(found.group(1)) if found else -1
 
 
-def _events(pid: int, text: bytes) -> Iterable[Event | Fact]:
+def _events(pid: int, text: bytes) -> Iterable[Event]:
     for kind, flags, source, group, index, a, b, c, n1, n2 in RECORD.iter_unpack(text):
         match kind:
             case 1:
@@ -162,8 +160,6 @@ def _events(pid: int, text: bytes) -> Iterable[Event | Fact]:
                     busy_s=a,
                     gap_s=None if c < 0 else c,
                 )
-            case 7:
-                yield Fact(pid=pid, t_s=b, name="first_batch", data={"worker": source, "index": index, "digest": n1})
             case 6 if group < len(STAGES):
                 yield StageEnded(
                     pid=pid,

@@ -23,7 +23,7 @@ from vtune.knobs.keys import path_of
 from vtune.knobs.plan import changes_of, needs_scout
 from vtune.launcher.batch_of_run import batch_of_run
 from vtune.launcher.left_behind import left_behind
-from vtune.reporting.adopt import another_training
+from vtune.reporting.adopt import another_training, repeated_data
 from vtune.reporting.application import config_edit
 from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting, near, probe_command
@@ -146,6 +146,7 @@ def plan_launch(
         ),
         notes=(
             *another_training(batch.another),
+            *repeated_data(record, report.own),
             *note,
             *_beside(record, extra or {}),
             *_launched_before(record, settings, report),

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from vtune.analysis.another_batch import AnotherBatch, batch_change
+from vtune.analysis.repeated_words import how_to_mend, what_repeats
 from vtune.config.trial_config import dump_yaml
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import round_money, seconds, times
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.errors import UsageError
 from vtune.knobs.batch import ACCUMULATE_STEPS, BATCH_SIZE
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
@@ -36,6 +37,8 @@ class Adoption:
     places: tuple[tuple[str, ...], ...] = ()
     # Why it is not the same training, where it is not.
     another_training: tuple[str, ...] = ()
+    # Loader workers that make the same data, and what mends it.
+    repeated: tuple[str, ...] = ()
 
 
 def how_to_adopt(report: StudyReport) -> Adoption | None:
@@ -53,6 +56,7 @@ def how_to_adopt(report: StudyReport) -> Adoption | None:
         command=probe_command(report, known) if known else "",
         places=tuple(_places(known, report)),
         another_training=(*another_training(changed_batch(best, report)), *other_results(known, report.experiment)),
+        repeated=tuple(repeated_data(best, report.own)),
     )
 
 
@@ -141,6 +145,14 @@ def other_results(settings: Mapping[str, Scalar], experiment: Experiment | None)
 def changed_batch(record: TrialRecord, report: StudyReport) -> AnotherBatch | None:
     """Against the user's own settings; None where it stays, or where one of the two is not known."""
     return batch_change(record.measurement, report.own) if report.own is not None else None
+
+
+def repeated_data(record: TrialRecord, own: Measurement | None) -> list[str]:
+    """Of a run with this trial's settings. The user's own workers show it for others; a single one repeats nothing."""
+    found = record.measurement.repeated
+    if found is None and own is not None and record.measurement.effective_settings.get("workers") not in (0, 1):
+        found = own.repeated
+    return [] if found is None else [f"{what_repeats(found)}; {how_to_mend(found)}"]
 
 
 def another_training(found: AnotherBatch | None) -> list[str]:

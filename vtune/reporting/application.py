@@ -25,7 +25,13 @@ from vtune.knobs.flags import find_flag
 from vtune.knobs.keys import find_key, key_named_as
 from vtune.knobs.plan import effects_of, fill_placeholders, turned_command
 from vtune.knobs.registry import knob_named
-from vtune.reporting.adopt import another_training, changed_batch, other_results, settings_to_adopt
+from vtune.reporting.adopt import (
+    another_training,
+    changed_batch,
+    other_results,
+    repeated_data,
+    settings_to_adopt,
+)
 from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting
 from vtune.reporting.loader_lines import PythonLine, python_lines
@@ -75,6 +81,8 @@ class Application:
     batch: AnotherBatch | None = None
     # Why it is not the same training, where it is not.
     another_training: tuple[str, ...] = ()
+    # Loader workers that make the same data, and what mends it.
+    repeated: tuple[str, ...] = ()
 
 
 def application_of(report: StudyReport, trial: int | None = None) -> Application | None:
@@ -106,6 +114,7 @@ def application_of(report: StudyReport, trial: int | None = None) -> Application
         unknown={**found.others, **{name: value for name, value in settings.items() if name not in turned}},
         batch=batch,
         another_training=(*another_training(batch), *other_results(turned, experiment)),
+        repeated=tuple(repeated_data(record, report.own)),
     )
 
 

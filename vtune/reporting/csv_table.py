@@ -176,6 +176,7 @@ COLUMNS: tuple[Column, ...] = (
     _field("effective_batch"),
     _field("samples_per_epoch"),
     _field("epoch_bound_by"),
+    ("repeats", lambda row: row.measured.repeated and row.measured.repeated.reason.value),
     ("reason", lambda row: row.record.reason),
     ("detail", lambda row: row.record.detail),
     ("verdict", lambda row: row.record.diagnosis.verdict),

@@ -63,8 +63,8 @@ def _section(title: str, lines: Sequence[str], most: int | None = None) -> list[
 
 def _adopt(adoption: Adoption) -> list[str]:
     parts = ["## How to adopt it", fenced([adoption.line])]
-    if adoption.another_training:
-        parts.append("\n".join(f"- **{in_markdown(line)}**" for line in adoption.another_training))
+    if doubts := (*adoption.another_training, *adoption.repeated):
+        parts.append("\n".join(f"- **{in_markdown(line)}**" for line in doubts))
     if adoption.command:
         parts += ["A trial with them:", fenced([adoption.command], MOST_PASTED)]
     if adoption.places:

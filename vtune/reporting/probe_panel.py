@@ -35,7 +35,7 @@ def probe_panel(study: str, record: TrialRecord, price: Price | None) -> Rendera
         parts += [Text(), _numbers(record, price)]
     parts += _section("why", record.diagnosis.why)
     parts += _section("next", record.diagnosis.next)
-    parts += _section("note", record.notes)
+    parts += _section("note", [note for note in record.notes if not completed or note != record.detail])
     title = Text(f"{study} · trial {record.trial}")
     return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
 

@@ -60,8 +60,8 @@ def report_panel(report: StudyReport, *, whole: str = "report.md", brief: bool =
     ]
     if report.records:
         parts += [Text(), _Trials(report, whole)]
-    if adoption is not None and adoption.another_training:
-        parts += [Text(), *(Text(harmless(line), style="bold") for line in adoption.another_training)]
+    if adoption is not None and (doubts := (*adoption.another_training, *adoption.repeated)):
+        parts += [Text(), *(Text(harmless(line), style="bold") for line in doubts)]
     parts += phases_section(report, brief=brief)
     parts += [*search_section(report), *shown_section(report, brief=brief)]
     failed = failures(report.records)[:MOST_FAILURES]

@@ -68,7 +68,7 @@ def test_workers_of_a_loader_write_nothing_however_they_are_started(both: Any, m
     (counts,) = counts_of(watched)
     assert (total(counts, "delivered"), total(counts, "step")) == (12, 12)
     assert len(list(watched.folder.glob("steps-*.jsonl"))) == 1
-    assert not watched.facts("first_batch")
+    assert not watched.facts("reads")
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_settings_take_effect_where_they_can_and_reasons_are_given_where_not(tra
         "batch sampler": f"[3, 3, 3, 3] {two}",
         "own batches": f"[4, 4, 4] {two}",
         "no batches": f"[4, 4, 4] {two}",
-        "whole": f"[3, 3, 3, 3] {none}",
+        "whole": f"{[3] * 8} {two}",
         "split": f"[3, 3, 3, 3] {two}",
         "owner": f"[4, 4, 4] {none}",
         "busy": f"[3, 3, 3, 3] {two}",
@@ -59,8 +59,13 @@ def test_settings_take_effect_where_they_can_and_reasons_are_given_where_not(tra
     assert facts["plain"]["left_alone"] == {}
     assert facts["own batches"]["left_alone"] == {"batch_size": "batches are made by its own sampler Pairs"}
     assert "batch_size=None" in facts["no batches"]["left_alone"]["batch_size"]
-    assert "does not split itself" in facts["whole"]["left_alone"]["num_workers"]
-    assert facts["whole"]["left_alone"]["prefetch_factor"] == "the loader has no workers"
+    # Each worker reads all of it: that is told by what they read.
+    assert facts["whole"]["left_alone"] == {}
+    workers = next(p["worker_pids"] for p in run.facts("pass") if p["loader"] == facts["whole"]["loader"])
+    first, second = (
+        [fact["contents"] for fact in run.facts("reads") if fact["in"] == pid and fact["order"] >= 0] for pid in workers
+    )
+    assert first == second and len(first) == 4
     assert set(facts["owner"]["left_alone"]) == {"num_workers", "prefetch_factor", "batch_size"}
     assert "owns a loader" in facts["owner"]["left_alone"]["batch_size"]
     assert run.facts("problem") == []

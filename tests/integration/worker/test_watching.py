@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-LOADED, DELIVERED, BACKWARD, STEP, GAVE = 1, 2, 3, 4, 7
+LOADED, DELIVERED, BACKWARD, STEP = 1, 2, 3, 4
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
 
 
@@ -90,6 +90,14 @@ def test_spawned_workers_are_watched_too(both: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_generators_that_are_looked_at_draw_the_same_numbers_as_without_us(both: Any, workers: int) -> None:
+    plain, watched = both("drawing.py", workers)
+    unchanged(plain, watched)
+    assert len(watched.facts("reads")) >= 8
+
+
+@pytest.mark.slow
 def test_two_optimizers_are_told_apart(both: Any) -> None:
     plain, watched = both("gan.py")
     unchanged(plain, watched)
@@ -147,10 +155,19 @@ def test_an_iterable_data_set_has_no_count_of_samples_but_a_leading_dimension(bo
     assert sorted(one.index for one in watched.records(LOADED) if one.pid in workers) == sorted(
         b.index for b in batches if b.group == 1
     )
-    # What each worker gives first is told apart, in a loader with as many as two of them.
-    given = [one for one in watched.records(GAVE) if one.pid in workers]
-    assert len(given) == 4
-    assert len({one.n1 for one in given}) == 4
+    # Each worker tells its samples, by sums of their own, and where it is.
+    given = [one for one in watched.facts("reads") if one["in"] in workers]
+    assert sorted((one["worker"], one["order"]) for one in given) == [(w, n) for w in (0, 1) for n in (-1, 0, 1, 2)]
+    sums = [sum_ for one in given for sum_ in one.get("contents", ())]
+    assert len(sums) == len(set(sums)) == 20
+    starts = [one for one in given if one["order"] == -1]
+    assert all(one["says_it_splits"] and {"random", "torch"} <= set(one["states"]) for one in starts)
+    assert all("iterable.py:" in one["reads_at"] for one in starts)
+    # The last batch found the end of its data.
+    numbers = [
+        [one["cursor"]["1.number"] for one in given if one["worker"] == w and one["order"] in (0, 1)] for w in (0, 1)
+    ]
+    assert not set(numbers[0]) & set(numbers[1])
     # One that does not keep order is told by what it sent and has no longer on its way.
     assert [p["effective"]["in_order"] for p in watched.facts("pass")] == [True, True, False]
     assert [b.index for b in batches if b.group == 2] == [*range(5)]

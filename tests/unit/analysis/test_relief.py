@@ -14,6 +14,7 @@ from vtune.analysis.root_cause import Root
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Measurement, RamGrowth
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import EndedBy, MemoryGroupEnd, Passed, TrialOutcome, TrialStatus
 
 GIB = 2**30
@@ -168,5 +169,6 @@ def test_what_diverged_before_it_filled_its_disk_space_has_an_answer_of_its_own(
 def test_workers_that_repeat_samples_are_no_setting_without_effect() -> None:
     again = Again(study="s", settings={"workers": 4})
     assert "has no effect" in offered(TrialStatus.INVALID, again=again)
-    repeated = offered(TrialStatus.INVALID, again=again, repeats=True)
+    found = Repeated(reason=Repeats.SAME_SAMPLES, workers=4, dataset="Patches", where="data.py:8")
+    repeated = offered(TrialStatus.INVALID, again=again, measured=Measurement(repeated=found))
     assert "has no effect" not in repeated and "get_worker_info" in repeated

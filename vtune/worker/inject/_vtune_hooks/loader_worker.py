@@ -9,11 +9,12 @@ import time
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import first_batches, opened_files, passes, recorder
+from _vtune_hooks import opened_files, passes, reads, recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 # As torch calls it in the arguments of its worker loop.
 ITERABLE = 1
+OF_ITS_DATA = ("dataset", "dataset_kind", "collate_fn", "init_fn")
 NOT_A_BATCH = ("_IterableDatasetStopIteration", "ExceptionWrapper")
 
 _now = time.monotonic
@@ -33,7 +34,7 @@ def placed(module: ModuleType) -> None:
 
 def _looping(original: Any, parameters: list[str]) -> Any:
     index_at, data_at, id_at = (parameters.index(name) for name in ("index_queue", "data_queue", "worker_id"))
-    kind_at = parameters.index("dataset_kind") if "dataset_kind" in parameters else None
+    own = {name: parameters.index(name) for name in OF_ITS_DATA if name in parameters}
 
     @unseen
     @functools.wraps(original)
@@ -46,8 +47,13 @@ def _looping(original: Any, parameters: list[str]) -> Any:
             if not recorder.here.light:
                 watched = list(args)
                 loading = Loading(args[id_at], args[index_at], args[data_at])
-                loading.compares = kind_at is not None and len(args) > kind_at and args[kind_at] == ITERABLE
                 watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
+                if len(own) == len(OF_ITS_DATA) and len(args) > max(own.values()) and passes.times_before() < 2:
+                    dataset, kind, collates, prepared_by = (args[own[name]] for name in OF_ITS_DATA)
+                    loading.reads = reads.of_worker(
+                        loading.worker, dataset, iterable=kind == ITERABLE, prepared_by=prepared_by
+                    )
+                    watched[own["collate_fn"]] = loading.reads.collating(collates)
                 args = tuple(watched)
         try:
             return original(*args, **kwargs)
@@ -76,20 +82,31 @@ class Loading:
         self.cpu = 0.0
         self._begun = 0
         self._look: opened_files.Look | None = None
-        # Whether what it gives first may be what another worker gives.
-        self.compares = False
+        self.reads: reads.Reads | None = None
 
-    def compare(self, batch: Any) -> None:
-        """Before the batch is told as loaded: it counts as one of those begun."""
-        digest = first_batches.digest(batch)
-        self.compares = digest is not None and self._begun < first_batches.LOOKED_AT
-        if digest is not None and self.index is not None:
-            recorder.record(recorder.GAVE, 0, self.worker, self.resume, self.index, 0.0, _now(), 0.0, digest, 0)
+    def begin_reads(self) -> None:
+        """Of the first pass; a worker that is resumed goes on from where it is."""
+        if self.reads is not None and not self._begun:
+            self.reads.begin()
+        elif self.reads is not None and self.resume:
+            self.reads.ends = True
+
+    def end_reads(self, *, made: bool) -> tuple[float, float]:
+        """The time that looking took within the batch, wall and processor: it is none of the batch's."""
+        if self.reads is None:
+            return 0.0, 0.0
+        spent = self.reads.spent_s, self.reads.spent_cpu_s
+        self.reads.spent_s = self.reads.spent_cpu_s = 0.0
+        if made:
+            self.reads.end_batch()
+        if self.reads.ends:
+            self.reads = None
+        return spent
 
     def begin_look(self) -> None:
         """In the second batch, of the loader's first pass where the workers are forked anew for each."""
         self._begun += 1
-        if self._begun == 2 and not passes.is_again():
+        if self._begun == 2 and not passes.times_before():
             self._look = opened_files.look()
 
     def end_look(self) -> int | None:
@@ -128,6 +145,7 @@ class IndexQueue:
                     asked = asked[0]
                 loading.index = index
                 loading.samples = len(asked) if type(asked) in (list, tuple) else 0
+                loading.begin_reads()
                 loading.cpu = _cpu()
                 loading.started = _now()
                 loading.begin_look()
@@ -149,18 +167,18 @@ class DataQueue:
         files = loading.end_look()
         finished, cpu = _now(), _cpu()
         if loading.index is not None and result[0] == loading.index:
-            if not _is_no_batch(result[1]):
-                if loading.compares:
-                    loading.compare(result[1])
+            made = not _is_no_batch(result[1])
+            looked_s, looked_cpu_s = loading.end_reads(made=made)
+            if made:
                 recorder.record(
                     recorder.LOADED,
                     0,
                     loading.worker,
                     loading.resume,
                     loading.index,
-                    loading.started,
+                    loading.started + looked_s,
                     finished,
-                    cpu - loading.cpu,
+                    cpu - loading.cpu - looked_cpu_s,
                     loading.samples,
                     0 if files is None else files + 1,
                 )

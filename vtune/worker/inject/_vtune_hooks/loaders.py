@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from _vtune_hooks import ceiling, passes, recorder, turning
+from _vtune_hooks import ceiling, passes, reads, recorder, turning
 from _vtune_hooks.batches import LARGEST, first_shape, leading_of
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
 from _vtune_hooks.identity import place_of_caller
@@ -140,6 +140,8 @@ def _iterator_is_ready(iterator: Any, begun: float) -> None:
     if found is not None and found.told_in is None:
         found.begun = min(found.begun, begun)
         passes.tell(found, iterator)
+        if found.counts and not found.many and not recorder.here.light and not passes.times_before():
+            reads.of_main_process(iterator, found.number)
 
 
 def _making(original: Any) -> Any:

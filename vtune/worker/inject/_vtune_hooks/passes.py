@@ -78,9 +78,9 @@ _numbers: dict[str, int] = {}
 # What was told of each loader's batches, by its number.
 _shapes: dict[int, set[tuple[int, ...]]] = {}
 _counters = {"pass": 0, "iterator": 0, "made": 0}
-# Keys of the loaders that were iterated, and whether the one whose iterator was made last had been before.
-_iterated: set[str] = set()
-_again = [False]
+# How often loaders were iterated, by their keys, and how often the one whose iterator was made last had been before.
+_iterated: dict[str, int] = {}
+_before = [0]
 
 
 def _start_afresh() -> None:
@@ -121,13 +121,13 @@ def begin(iterator: Any, loader: Any) -> None:
     if found.many:
         found.held = forks.before_workers()
     key = found.seen.key
-    _again[0] = key in _iterated
-    _iterated.add(key)
+    _before[0] = _iterated.get(key, 0)
+    _iterated[key] = _before[0] + 1
 
 
-def is_again() -> bool:
-    """In a worker that is forked while its iterator is made: whether others made batches for this loader before."""
-    return _again[0]
+def times_before() -> int:
+    """In a worker that is forked while its iterator is made: for how many passes others made this loader's batches."""
+    return _before[0]
 
 
 def begin_again(iterator: Any, loader: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from _vtune_hooks.append_file import AppendFile
 from _vtune_hooks.counts import Counts
 
-LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE, GAVE = 1, 2, 3, 4, 5, 6, 7
+LOADED, DELIVERED, BACKWARD, STEP, DEVICE_STEP, STAGE = 1, 2, 3, 4, 5, 6
 # Counted in a full run, never recorded.
 SAVED, PASS = 8, 9
 MAIN_THREAD, NESTED, GRADIENTS = 1, 2, 4
@@ -131,6 +131,16 @@ def fact(name: str, /, **fields: Any) -> None:
             flush()
         if process.light and not _is_worth_a_line(name, now):
             return
+    _write_fact(process, name, now, fields)
+
+
+def fact_of_a_worker(name: str, /, **fields: Any) -> None:
+    """The only kind that a loader's worker tells."""
+    if not here.off:
+        _write_fact(here, name, _now(), fields)
+
+
+def _write_fact(process: Process, name: str, now: float, fields: dict[str, Any]) -> None:
     try:
         import json
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from types import CodeType, FunctionType
 from typing import Any
 
 from _vtune_hooks import recorder
@@ -57,11 +56,7 @@ def turn(wanted: dict[str, Any], arguments: dict[str, Any]) -> tuple[dict[str, A
     if "batch_size" in wanted:
         _turn_batch_size(wanted["batch_size"], arguments, turned, left_alone)
     if "num_workers" in wanted:
-        reason = _why_not_workers(wanted["num_workers"], arguments)
-        if reason is None:
-            arguments["num_workers"] = turned["num_workers"] = wanted["num_workers"]
-        else:
-            left_alone["num_workers"] = reason
+        arguments["num_workers"] = turned["num_workers"] = wanted["num_workers"]
     without = not arguments.get("num_workers")
     for option in ("prefetch_factor", "persistent_workers", "pin_memory", "in_order"):
         if option not in wanted:
@@ -106,52 +101,6 @@ def _turn_batch_size(value: Any, arguments: dict[str, Any], turned: dict[str, An
     else:
         arguments["batch_size"] = value
     turned["batch_size"] = value
-
-
-def _why_not_workers(value: Any, arguments: dict[str, Any]) -> str | None:
-    dataset = arguments.get("dataset")
-    iterable = getattr(sys.modules.get("torch.utils.data.dataset"), "IterableDataset", None)
-    if iterable is None or not isinstance(dataset, iterable):
-        return None
-    # Workers each iterate the whole data set unless it splits itself; none and one are the same.
-    if max(value, arguments.get("num_workers") or 0) <= 1 or splits_itself(dataset, arguments.get("worker_init_fn")):
-        return None
-    return f"its iterable data set {type(dataset).__name__} does not split itself between workers"
-
-
-def splits_itself(dataset: object, worker_init_fn: object = None, *, look_inside: bool = True) -> bool:
-    """Guessed: it asks which worker it is in, or a function given by the user prepares each worker."""
-    iterable = getattr(sys.modules.get("torch.utils.data.dataset"), "IterableDataset", ())
-    pipe = getattr(sys.modules.get("torch.utils.data.datapipes.datapipe"), "IterDataPipe", None)
-    if worker_init_fn is not None or (pipe is not None and isinstance(dataset, pipe)):
-        return True
-    for owner in type(dataset).__mro__:
-        if owner.__module__.split(".")[0] in ("torch", "builtins", "typing"):
-            continue
-        for value in vars(owner).values():
-            function = getattr(value, "__func__", value)
-            if isinstance(function, FunctionType) and _asks_for_its_worker(function):
-                return True
-    # A data set that wraps another one, which does the splitting.
-    inner = list(getattr(dataset, "__dict__", {}).values()) if look_inside else []
-    return any(isinstance(value, iterable) and splits_itself(value, look_inside=False) for value in inner)
-
-
-def _asks_for_its_worker(function: FunctionType) -> bool:
-    names = _names(function.__code__)
-    if "get_worker_info" in names:
-        return True
-    # One call further: a helper of the user's that does the splitting.
-    called = [function.__globals__.get(name) for name in names]
-    return any(isinstance(f, FunctionType) and "get_worker_info" in _names(f.__code__) for f in called)
-
-
-def _names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _names(constant)
-    return names
 
 
 def _loader_inside(dataset: object) -> str | None:
