@@ -11,6 +11,7 @@ from typing import Any
 
 from _vtune_hooks import opened_files, passes, reads, recorder
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
+from _vtune_hooks.kept_samples import KeptSamples
 
 # As torch calls it in the arguments of its worker loop.
 ITERABLE = 1
@@ -35,6 +36,7 @@ def placed(module: ModuleType) -> None:
 def _looping(original: Any, parameters: list[str]) -> Any:
     index_at, data_at, id_at = (parameters.index(name) for name in ("index_queue", "data_queue", "worker_id"))
     own = {name: parameters.index(name) for name in OF_ITS_DATA if name in parameters}
+    set_at = parameters.index("dataset") if "dataset" in parameters else None
 
     @unseen
     @functools.wraps(original)
@@ -47,6 +49,8 @@ def _looping(original: Any, parameters: list[str]) -> Any:
             if not recorder.here.light:
                 watched = list(args)
                 loading = Loading(args[id_at], args[index_at], args[data_at])
+                if set_at is not None and len(args) > set_at:
+                    loading.kept = KeptSamples(args[set_at])
                 watched[index_at], watched[data_at] = IndexQueue(loading), DataQueue(loading)
                 if len(own) == len(OF_ITS_DATA) and len(args) > max(own.values()) and passes.times_before() < 2:
                     dataset, kind, collates, prepared_by = (args[own[name]] for name in OF_ITS_DATA)
@@ -83,6 +87,15 @@ class Loading:
         self._begun = 0
         self._look: opened_files.Look | None = None
         self.reads: reads.Reads | None = None
+        self.kept: KeptSamples | None = None
+
+    def look_at_kept(self) -> None:
+        try:
+            name = self.kept.begin(self.samples) if self.kept is not None and not self.kept.over else None
+            if name is not None:
+                recorder.fact_of_worker("data_set_grows", attribute=name)
+        except Exception:
+            self.kept = None
 
     def begin_reads(self) -> None:
         """Of the first pass; a worker that is resumed goes on from where it is."""
@@ -146,6 +159,7 @@ class IndexQueue:
                 loading.index = index
                 loading.samples = len(asked) if type(asked) in (list, tuple) else 0
                 loading.begin_reads()
+                loading.look_at_kept()
                 loading.cpu = _cpu()
                 loading.started = _now()
                 loading.begin_look()

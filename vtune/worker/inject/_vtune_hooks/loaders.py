@@ -198,6 +198,8 @@ def _indexing(original: Any) -> Any:
             else:
                 # The batch will be sent under this number, and delivered under it.
                 found.samples[self.__dict__.get("_send_idx", -1)] = samples
+            if found.order is not None:
+                _guarded(passes.look_at, found, index, samples)
         return index
 
     return _next_index

@@ -12,6 +12,8 @@ from _vtune_hooks import data_sets, forks, recorder
 from _vtune_hooks.attached import Attached
 from _vtune_hooks.batches import sizes_of
 from _vtune_hooks.identity import Keys, Place, place_of_caller
+from _vtune_hooks.kept_samples import KeptSamples
+from _vtune_hooks.order import Order
 
 # The field that carries it is 16 bits wide.
 MOST_LOADERS = 65535
@@ -58,6 +60,9 @@ class Pass:
         self.last_samples = 0
         self.ended = False
         self.held: dict[str, Any] = {}
+        # In a trial alone: how the samples come, and, without workers, what the data set keeps of them.
+        self.order: Order | None = None
+        self.kept: KeptSamples | None = None
         self.many = getattr(loader, "num_workers", getattr(iterator, "_num_workers", 0)) > 0
         self.in_order = bool(getattr(loader, "in_order", True))
         # An iterable data set decides by itself how much it gives: the sampler's count is a wish.
@@ -163,6 +168,9 @@ def tell(found: Pass, iterator: Any) -> None:
     found.many = hasattr(iterator, "_rcvd_idx")
     found.loader = _tell_loader(seen, source, effective)
     length = _length(iterator, found)
+    if not recorder.here.light:
+        found.order = Order(iterator)
+        found.kept = None if found.many else KeptSamples(getattr(iterator, "_dataset", None))
     ready = time.monotonic()
     recorder.fact(
         "pass",
@@ -175,6 +183,7 @@ def tell(found: Pass, iterator: Any) -> None:
         samples=_samples(iterator, length),
         made=seen.made,
         data=data_sets.number_of(getattr(source, "dataset", getattr(source, "_dataset", None))),
+        order=found.order.told if found.order is not None else None,
         worker_pids=[getattr(worker, "pid", None) for worker in getattr(iterator, "_workers", ())],
         effective=effective,
         **found.held,
@@ -200,6 +209,14 @@ def tell_shape(found: Pass, shape: tuple[Any, ...] | None, batch: Any) -> None:
             sizes = {}
             recorder.problem(f"the size of a batch: {error!r}")
         recorder.fact("shape", loader=found.loader, shape=numbers, **sizes)
+
+
+def look_at(found: Pass, index: Any, samples: int) -> None:
+    """At what the sampler gave for the next batch."""
+    if found.order is not None and found.order.told is None and (order := found.order.look(index)) is not None:
+        recorder.fact("order", order=order, **{"pass": found.number})
+    if found.kept is not None and not found.kept.over and (name := found.kept.begin(samples)) is not None:
+        recorder.fact("data_set_grows", attribute=name)
 
 
 def end(iterator: Any) -> None:

@@ -151,6 +151,20 @@ def _write_fact(process: Process, name: str, now: float, fields: dict[str, Any])
         process.off = not process.light
 
 
+def fact_of_worker(name: str, /, **fields: Any) -> None:
+    """Beside the batches that a loader's worker records: without a hello, for it is no training."""
+    process = here
+    if process.off or process.light:
+        return
+    try:
+        import json
+
+        line = json.dumps({"t": _now(), "fact": name, **fields}, default=repr)
+        process.facts.append(line.encode() + b"\n")
+    except Exception:
+        process.off = True
+
+
 def _is_worth_a_line(name: str, now: float) -> bool:
     told, last_s = here.told.get(name, (0, 0.0))
     if told >= FACTS_AT_ONCE and now - last_s < FACTS_APART_S * 2.0 ** (told // FACTS_AT_ONCE - 1):
