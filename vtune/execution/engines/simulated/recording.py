@@ -16,6 +16,8 @@ LOADER_KEY = "train.py:30:Samples#0@51a7ed00"
 DEVICE_UUID = "00000000-5111-4a7e-d000-000000000000"
 # From the process's start to torch's import.
 HELLO_AFTER_S = 0.5
+# By the third look of the hooks, a data set that keeps its samples is known to.
+KEPT_IS_SEEN = 8
 # Of a context and its libraries, beside the allocator.
 CONTEXT_BYTES = 400 * MIB
 
@@ -144,9 +146,13 @@ def _facts(training: Training, until_s: float) -> list[Fact]:
             "loader": 0, "iterator": one.iterator, "resume": one.resume, "begun": one.begun_s, "ready": one.ready_s,
             "length": one.length, "samples": training.surface.samples_per_epoch,
             "worker_pids": list(one.worker_pids), "effective": effective, "pass": one.number,
+            "order": training.surface.unsteady.order,
         })  # fmt: skip
         if one.ended_s is not None:
             tell(one.ended_s, "pass_end", {"batches": one.batches, "pass": one.number})
+    told_s = [one.returned_s for one in training.deliveries[:KEPT_IS_SEEN]]
+    if training.surface.unsteady.kept_factor is not None and len(told_s) == KEPT_IS_SEEN:
+        tell(told_s[-1], "data_set_grows", {"attribute": "cache"})
     if training.deliveries:
         tell(training.deliveries[0].returned_s, "shape", _shape(training))
     device = training.surface.device

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from vtune.execution.engines.simulated.surface import SampleCost, Unmodelled
+from vtune.execution.engines.simulated.surface import SampleCost, Unmodelled, Unsteady
 
 # Drawn at once, whatever the batch size: the same samples cost the same in batches of any size.
 BLOCK = 4096
@@ -16,9 +16,17 @@ Floats = NDArray[np.float64]
 
 class Samples:
     def __init__(
-        self, cost: SampleCost, cached_fraction: float, rng: np.random.Generator, unmodelled: Unmodelled | None
+        self,
+        cost: SampleCost,
+        cached_fraction: float,
+        rng: np.random.Generator,
+        unmodelled: Unmodelled | None,
+        unsteady: Unsteady,
+        by_epoch: int | None,
     ) -> None:
         self._cost, self._cached, self._rng, self._unmodelled = cost, cached_fraction, rng, unmodelled
+        self._unsteady, self._by_epoch = unsteady, by_epoch
+        self._drawn = 0
         self._stretch = 0.0
         self._left: Floats = np.zeros((0, 3))
         self._sums: list[list[float]] = [[0.0, 0.0, 0.0]]
@@ -47,7 +55,7 @@ class Samples:
         slow = rng.random(BLOCK) < cost.slow_fraction
         cached = rng.random(BLOCK) < self._cached
         stretch = self._stretches()
-        hold_up = np.where(slow, cost.slow_factor, 1.0) * stretch
+        hold_up = np.where(slow, cost.slow_factor, 1.0) * stretch * self._unsteadily()
         return np.column_stack(
             (
                 cost.cpu_s * factor * hold_up,
@@ -55,6 +63,28 @@ class Samples:
                 np.where(cached, 0.0, cost.read_bytes),
             )
         )
+
+    def _unsteadily(self) -> Floats:
+        """By the place of each sample in the run, and by its index in the data set."""
+        one = self._unsteady
+        place = self._drawn + np.arange(BLOCK)
+        self._drawn += BLOCK
+        index, epoch = place, np.zeros(BLOCK)
+        if self._by_epoch is not None:
+            epoch, index = np.divmod(place, self._by_epoch)
+            if one.order == "shuffled":
+                index = self._rng.integers(self._by_epoch, size=BLOCK) if one.grows or one.stretch_every else index
+        factor = np.ones(BLOCK)
+        if one.credit_samples is not None:
+            factor[place >= one.credit_samples] *= one.credit_factor
+        if one.grows and self._by_epoch is not None:
+            factor *= 1 + one.grows * index / self._by_epoch
+        if one.stretch_every is not None:
+            # The slow ones come last of each stretch of the data.
+            factor[index % one.stretch_every >= one.stretch_every - one.stretch_samples] *= one.stretch_factor
+        if one.kept_factor is not None:
+            factor[epoch > 0] *= one.kept_factor
+        return factor
 
     def _stretches(self) -> Floats:
         if self._unmodelled is None or self._unmodelled.stretch_sd <= 0:

@@ -28,7 +28,14 @@ class Site:
         self._mount = Server(mount(box.storage_bytes_per_s, box.stream_bytes_per_s), started_s)
         self._mount_counts = box.storage_bytes_per_s is not None or box.stream_bytes_per_s is not None
         self.world = World(started_s, (self.cores, self._mount))
-        self.samples = Samples(surface.sample, box.cached_fraction, launch.order_rng, surface.unmodelled)
+        self.samples = Samples(
+            surface.sample,
+            box.cached_fraction,
+            launch.order_rng,
+            surface.unmodelled,
+            surface.unsteady,
+            surface.samples_per_epoch,
+        )
         self.overhead: Iterator[float] = factors(launch.rng, surface.loader.overhead_cv)
         self._batch_s = surface.loader.batch_s
         self._lock: Queue | None = None
@@ -36,9 +43,10 @@ class Site:
             self._lock = Queue()
             self._lock.items.append(None)
         self._launch = launch
+        self._started_s, self._unsteady = started_s, surface.unsteady
         self.pace = 1.0
         self._set_pace()
-        if launch.weather.changes:
+        if launch.weather.changes or surface.unsteady.slows:
             self.world.start(self._follow_weather())
 
     def load(self, cost: Cost, samples: int, extra_s: float = 0.0) -> Generator[Any, Any, Served]:
@@ -72,8 +80,12 @@ class Site:
             yield PIECE_S - math.fmod(self.world.now_s, PIECE_S) + 1e-6
             self._set_pace()
 
+    def _left(self, ran_s: float) -> float:
+        """Of the pace, on a machine that slows down."""
+        return 1 - self._unsteady.slows * min(1.0, ran_s / self._unsteady.slows_over_s)
+
     def _set_pace(self) -> None:
         now_s = self.world.now_s
-        self.pace = self._launch.pace_at(now_s)
+        self.pace = self._launch.pace_at(now_s) * self._left(now_s - self._started_s)
         self.cores.set_pace(now_s, self.pace)
         self._mount.set_pace(now_s, self.pace)

@@ -137,6 +137,38 @@ class Unmodelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsteady:
+    """Costs that are not the same all through a run: what a short window may not see."""
+
+    # In which order the samples come, as the sampler tells it; costs by index follow the same order.
+    order: Literal["shuffled", "file_order", "unknown"] = "shuffled"
+    # Each step stands still with this chance.
+    stop_chance: float = 0.0
+    stop_s: float = 0.0
+    # The training's own steps: the logarithm of their cost remembers the step before by this much …
+    step_follows: float = 0.0
+    step_sd: float = 0.0
+    # … or they are slow by a factor, for stretches that begin and end by chance.
+    slow_begins: float = 0.0
+    slow_ends: float = 1.0
+    slow_factor: float = 1.0
+    # A storage is fast for so many samples; then it takes so many times as long.
+    credit_samples: int | None = None
+    credit_factor: float = 1.0
+    # By index: an epoch's last sample costs so much more than its first; and of so many samples in a row the first few
+    # take longer.
+    grows: float = 0.0
+    stretch_every: int | None = None
+    stretch_samples: int = 300
+    stretch_factor: float = 1.0
+    # From the second epoch on samples cost this share: the data set has kept them.
+    kept_factor: float | None = None
+    # The machine loses this share of its pace, evenly over so many seconds.
+    slows: float = 0.0
+    slows_over_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
     name: str
     seed: int = 0
@@ -148,6 +180,7 @@ class Surface:
     device: Device | None = None
     noise: Noise = field(default_factory=Noise)
     unmodelled: Unmodelled | None = None
+    unsteady: Unsteady = field(default_factory=Unsteady)
     # What it runs with when nothing is turned, in the knobs' names.
     settings: Mapping[str, Scalar] = field(default_factory=lambda: {"workers": 2, "batch_size": 1})
     # None: one endless epoch.

@@ -13,6 +13,7 @@ from vtune.execution.engines.simulated.launch import Launch
 from vtune.execution.engines.simulated.loader import Load, Loader, Pass, Walk
 from vtune.execution.engines.simulated.samples import factors
 from vtune.execution.engines.simulated.site import Site
+from vtune.execution.engines.simulated.spells import spells
 from vtune.execution.engines.simulated.surface import Settings, Surface
 
 # Of a step's time, what comes before its backward pass.
@@ -55,6 +56,7 @@ class Training:
         self._loader = Loader(surface, settings, self._site, pid + 1)
         self._step_noise = factors(launch.rng, surface.step.cv)
         self._batches = 0
+        self._spells = spells(surface.unsteady, launch.rng.spawn(1)[0])
         self._world.start(self._train())
 
     @property
@@ -108,7 +110,8 @@ class Training:
             device_s += step.first_s
         elif number <= 1 + step.warm_up_steps:
             device_s += step.warm_up_s
-        device_s /= self._site.pace
+        factor, stop_s = next(self._spells)
+        device_s = device_s * factor / self._site.pace + stop_s
         if device_s:
             yield device_s
         ended_s = world.now_s
