@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from vtune.analysis.cold_start import gained_s
 from vtune.analysis.costs import Costs
@@ -87,13 +88,14 @@ def around_steps(
     samples_per_epoch: int | None,
     samples_per_pass: int | None,
     costs: Costs | None,
+    every_steps: Mapping[Literal["checkpoint", "validation"], int] | None = None,
 ) -> Around:
     """`measured` has its rate and its costs; None of that is known without them. `samples_per_pass`: of all ranks."""
     pace = _pace(measured, roles, regular, loaded, samples_per_epoch, samples_per_pass, costs)
     if pace is None:
         return Around()
     begin_s = regular[0].started_s
-    pauses = pauses_of(stops, windows, regular)
+    pauses = pauses_of(stops, windows, regular, every_steps)
     once_s = _once_s(pace, roles, loaded, begin_s, started_s) if started_s is not None else None
     if epochs_are_short(roles):
         return Around(once_s=once_s, pauses=pauses)

@@ -81,9 +81,14 @@ def seldom(stops: Sequence[Stop], windows: Sequence[StepWindow]) -> list[Stop]:
     return [stop for stop in within if stop.what not in often]
 
 
-def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], regular: Sequence[StepWindow]) -> tuple[Pause, ...]:
+def pauses_of(
+    stops: Sequence[Stop],
+    windows: Sequence[StepWindow],
+    regular: Sequence[StepWindow],
+    every_steps: Mapping[What, int] | None = None,
+) -> tuple[Pause, ...]:
     """What the rate or the restart holds already, and what a run would pay beside them. `regular`: the steps that are
-    measured."""
+    measured. `every_steps`: as the training's own words have it."""
     found = []
     rare = {(stop.what, stop.step) for stop in seldom(stops, windows)}
     begin_s = regular[0].started_s
@@ -91,9 +96,8 @@ def pauses_of(stops: Sequence[Stop], windows: Sequence[StepWindow], regular: Seq
     for what in KINDS:
         own = [stop for stop in stops if stop.what == what and (what, stop.step) in rare]
         if own:
-            found.append(
-                Pause(what=what, seconds=_mean_s(own), seen=len(own), seldom=True, every_steps=_steps_apart(own))
-            )
+            apart = _steps_apart(own) or (every_steps or {}).get(what)
+            found.append(Pause(what=what, seconds=_mean_s(own), seen=len(own), seldom=True, every_steps=apart))
     for what in KINDS:
         counted = [stop for stop in stops if stop.what == what and (what, stop.step) not in rare and stop.step in held]
         if counted:

@@ -57,6 +57,7 @@ def project(
         samples_per_epoch=samples,
         samples_per_pass=by_pass,
         costs=costs,
+        every_steps=planned.every_steps,
     )
     measured = replace(
         measured,

@@ -55,6 +55,31 @@ STEPS = (
     "total_iterations",
     "steps",
 )
+# Only names that count steps: an interval of 5 may be one of epochs.
+CHECKPOINT_EVERY = (
+    "save_steps",
+    "save_every_steps",
+    "save_every_n_steps",
+    "save_interval_steps",
+    "checkpoint_steps",
+    "checkpoint_every_steps",
+    "checkpoint_every_n_steps",
+    "checkpoint_interval_steps",
+    "checkpointing_steps",
+    "every_n_train_steps",
+)
+VALIDATION_EVERY = (
+    "eval_steps",
+    "eval_every_steps",
+    "eval_every_n_steps",
+    "eval_interval_steps",
+    "val_every_steps",
+    "val_every_n_steps",
+    "val_interval_steps",
+    "validate_every_steps",
+    "validate_every_n_steps",
+    "validation_every_steps",
+)
 TOTALS = frozenset(name for step in STEPS for name in (step, f"training.{step}", f"train.{step}", f"trainer.{step}"))
 
 
@@ -84,7 +109,15 @@ def planned_run(
         iterations_per_epoch=iterations,
         iterations_source=iterations_source,
         samples_per_epoch=stated.samples_per_epoch,
+        checkpoint_every_steps=_find(_anywhere(CHECKPOINT_EVERY), command, config, config_name)[0],
+        validation_every_steps=_find(_anywhere(VALIDATION_EVERY), command, config, config_name)[0],
     )
+
+
+def _anywhere(names: Sequence[str]) -> tuple[str, ...]:
+    """At the top of a config or in the section of its training."""
+    sections = ("", "training.", "train.", "trainer.", "checkpoint.", "validation.")
+    return tuple(f"{section}{name}" for name in names for section in sections)
 
 
 def _find(

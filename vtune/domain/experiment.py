@@ -87,6 +87,8 @@ class Window:
     # Narrow enough: half of the interval, as a share of the rate. Two launches differ by 3 % whatever the window says.
     narrow: float = 0.05
     trial_time_s: float = 180.0
+    # It goes on until it has seen enough for its rate to be called steady, where the trial time allows that.
+    ground: bool = False
     # The window is not full before a validation was seen: to its end, or as much of it as tells what it takes.
     validation: bool = False
     # From the start of the process to its first batch or backward; model building and data indexing take minutes.
@@ -107,6 +109,19 @@ class PlannedRun:
     iterations_per_epoch: int | None = None
     iterations_source: str | None = None
     samples_per_epoch: int | None = None
+    # Optimizer steps from one to the next, where the training's own words count them in steps.
+    checkpoint_every_steps: int | None = None
+    validation_every_steps: int | None = None
+
+    @property
+    def every_steps(self) -> Mapping[Literal["checkpoint", "validation"], int]:
+        """Of what is known to come in the middle of an epoch."""
+        found: dict[Literal["checkpoint", "validation"], int] = {}
+        if self.checkpoint_every_steps is not None:
+            found["checkpoint"] = self.checkpoint_every_steps
+        if self.validation_every_steps is not None:
+            found["validation"] = self.validation_every_steps
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,10 +124,13 @@ def measured(writer: TrialWriter, planned: PlannedRun) -> Measurement:
     return measure(observed, planned, None)
 
 
-def projected(tmp_path: Path, run: Run, *, cut_after_steps: int) -> tuple[Measurement, float]:
+def projected(
+    tmp_path: Path, run: Run, *, cut_after_steps: int, validation_every_steps: int | None = None
+) -> tuple[Measurement, float]:
     writer = TrialWriter(tmp_path)
     whole_s = write(writer, run, cut_after_steps=cut_after_steps)
-    return measured(writer, PlannedRun(epochs=run.epochs)), whole_s
+    planned = PlannedRun(epochs=run.epochs, validation_every_steps=validation_every_steps)
+    return measured(writer, planned), whole_s
 
 
 @pytest.mark.parametrize("persistent", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -232,6 +235,14 @@ def test_two_validations_between_the_steps_tell_how_many_an_epoch_has(tmp_path: 
     assert (pause.seen, pause.seldom, pause.every_steps) == (2, True, 40.0)
     assert found.projected.run_s == pytest.approx(whole_s, rel=0.02)
     assert any("one every 40 steps" in line for line in run_lines(found))
+
+
+def test_one_validation_of_a_known_interval_is_paid_for_as_often_as_it_comes(tmp_path: Path) -> None:
+    run = Run(workers=0, batches=400, epochs=1, own_s=0.3, load_s=0.1, validation_every=40, validation_batches=10)
+    found, whole_s = projected(tmp_path, run, cut_after_steps=59, validation_every_steps=40)
+    [pause] = found.pauses
+    assert (pause.seen, pause.seldom, pause.every_steps) == (1, True, 40)
+    assert found.projected.run_s == pytest.approx(whole_s, rel=0.02)
 
 
 def test_a_loader_that_most_steps_use_without_gradients_is_no_validation(tmp_path: Path) -> None:

@@ -88,3 +88,11 @@ def test_script_existence_is_not_asked_of_placeholders(tmp_path: Path) -> None:
 
     assert program_problem(["{python}", "-m", "pkg"], tmp_path, {}) is None
     assert program_problem(["python3", "{config}"], tmp_path, {"PATH": ""}) is None
+
+
+def test_intervals_are_known_where_their_names_count_steps() -> None:
+    config = {"training": {"save_steps": 500}, "eval_interval": 5, "trainer": {"eval_steps": -1}}
+    run = planned_run(command=["python", "t.py"], config=config, config_name="c.yaml")
+    assert (run.checkpoint_every_steps, run.validation_every_steps) == (500, None)
+    run = planned_run(command=["python", "t.py", "--eval-steps", "200"], config=config, config_name="c.yaml")
+    assert run.every_steps == {"checkpoint": 500, "validation": 200}
