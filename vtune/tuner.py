@@ -256,7 +256,7 @@ def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
     experiment = tuning.experiment
     ram = experiment.limits.ram
     return Watch(
-        window=_window(experiment.window, proposal.steps),
+        window=_window(experiment.window, proposal),
         planned=experiment.planned_run,
         price=experiment.price,
         batch_factor=batch_factor(proposal.settings, experiment),
@@ -266,8 +266,10 @@ def _watch(tuning: Tuning, proposal: Proposal) -> Watch:
     )
 
 
-def _window(window: Window, steps: tuple[int, int] | None) -> Window:
-    """Steps that the user fixed go before a plan's."""
+def _window(window: Window, proposal: Proposal) -> Window:
+    """Steps that the user fixed go before a plan's. Settings are told apart by short windows: only a probe waits until
+    its rate can be called steady."""
+    window, steps = replace(window, ground=window.ground and proposal.origin == "probe"), proposal.steps
     if steps is None or window.steps == window.max_steps:
         return window
     return replace(window, steps=steps[0], max_steps=max(steps[1], window.max_steps))

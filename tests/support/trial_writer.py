@@ -6,8 +6,10 @@ import json
 import os
 from pathlib import Path
 
+from vtune.analysis.measure import Observed
+from vtune.analysis.roles import find_roles
 from vtune.journal.paths import TrialPaths
-from vtune.journal.step_log import HEADER, MAGIC, RECORD, VERSION
+from vtune.journal.step_log import HEADER, MAGIC, RECORD, VERSION, StepLog
 
 PID = 4000
 
@@ -51,12 +53,14 @@ class TrialWriter:
         persistent: bool = False,
         resume: int = 0,
         pids: list[int] | None = None,
+        order: str | None = None,
+        samples: int | None = None,
     ) -> list[int]:
         """`pids`: workers of a pass before that serve this one, too."""
         pids = pids or [5000 + 10 * number + w for w in range(workers)]
         self.fact(
             "pass", pid, **{"pass": number}, loader=loader, resume=resume, begun=begun, ready=begun, length=length,
-            worker_pids=pids,
+            worker_pids=pids, order=order, samples=samples,
             effective={"num_workers": workers, "prefetch_factor": prefetch if workers else None,
                        "persistent_workers": persistent, "pin_memory": False, "batch_size": batch},
         )  # fmt: skip
@@ -73,6 +77,22 @@ class TrialWriter:
     def step(self, ended: float, optimizer: int = 0, pid: int = PID, flags: int = 1) -> None:
         number = self._counts[pid, optimizer] = self._counts.get((pid, optimizer), 0) + 1
         self.record(4, pid, flags, optimizer, 0, number, b=ended)
+
+
+def observed(writer: TrialWriter) -> Observed:
+    """All that was written so far, read back."""
+    log = StepLog(writer.paths)
+    log.refresh()
+    return Observed(
+        roles=find_roles(log.steps, log.delivered, log.facts),
+        loaded=log.loaded,
+        delivered=log.delivered,
+        steps=log.steps,
+        backwards=log.backwards,
+        facts=log.facts,
+        telemetry=(),
+        started_s=-2.0,
+    )
 
 
 def replay_loader(writer: TrialWriter, *, steps: int, workers: int, prefetch: int, load_s: float, compute_s: float,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vtune.analysis.doubts import is_calm
 from vtune.analysis.host import outside
 from vtune.analysis.repeated_words import how_to_mend
 from vtune.domain.effects import Scalar
@@ -86,7 +87,7 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
             lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
-    if measured.unsteady_because and measured.steps_measured:
+    if measured.unsteady_because and measured.steps_measured and not is_calm(measured):
         lines.append("measure longer with --precise to be sure")
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:
         lines.append("rare slow batches carry much of the time: --precise sees more of them")

@@ -13,6 +13,7 @@ from vtune.analysis.advice import (
     next_steps,
 )
 from vtune.analysis.device_words import device_lines, hidden_host
+from vtune.analysis.doubts import steady_lines
 from vtune.analysis.host import paused
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
@@ -203,8 +204,7 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     lines += _period_line(measured)
     if measured.rate_from == "batch_means":
         lines.append("less sure: the rate is the window's own, not that of a replay of its loader")
-    if measured.unsteady_because:
-        lines.append(f"not shown to be steady: {measured.unsteady_because}")
+    lines += steady_lines(measured)
     return lines
 
 

@@ -231,7 +231,7 @@ def _diagnosis(
     if status is TrialStatus.COMPLETED and outcome.ended_by != "disk":
         if outcome.ended_by == "beaten":
             # Nobody needs to know more of it: what calls for a longer window is none of its faults.
-            measured = replace(measured, unsteady_because=None, fed_from_stock=False)
+            measured = replace(measured, doubts=(), unsteady_because=None, fed_from_stock=False)
         return diagnose(measured, machine, again)
     # Whatever was measured before it failed is no verdict on a run.
     verdict = f"{status.value.replace('_', ' ')}: {detail}"

@@ -21,6 +21,7 @@ from vtune.analysis.project import project
 from vtune.analysis.queues import with_queues
 from vtune.analysis.rates import Rated, with_rates, workers_are_seen
 from vtune.analysis.roles import Roles, settings_in_common
+from vtune.analysis.steady import with_ground
 from vtune.analysis.storage import with_storage
 from vtune.analysis.tail import with_tail
 from vtune.analysis.twin import REPLICATES
@@ -140,7 +141,10 @@ def measure(
         length=length,
         loaded=observed.loaded,
     )
-    return with_disk(measured, roles, observed.facts, length.epoch)
+    measured = with_disk(measured, roles, observed.facts, length.epoch)
+    return with_ground(
+        measured, rated.costs, roles=roles, regular=regular, facts=observed.facts, planned=planned, cores=cores
+    )
 
 
 def _explained(measured: Measurement, rated: Rated, earlier: SlowShare | None, cores: float | None) -> Measurement:

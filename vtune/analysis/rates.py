@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtune.analysis.costs import Costs, costs_of
+from vtune.analysis.courses import sampling_error
+from vtune.analysis.doubts import with_doubts
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.estimate import half_width, rate_with_interval
 from vtune.analysis.roles import Roles
@@ -17,8 +19,8 @@ from vtune.analysis.tail import slow_of, together
 from vtune.analysis.twin import FEW, REPLICATES, Replay, replay
 from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchLoaded, DeviceStepped
-from vtune.domain.numbers import rate, workers_text
 from vtune.domain.record import Measurement, StepTimes, TrainingCost, WorkerCost
+from vtune.domain.steady import Contradicted, Doubt, Drained, FewBatches, FewSteps, LoaderUnseen, NoLoader, WideInterval
 
 # Below this many steps a rate may be shown as provisional, but nobody can know whether it is the steady one.
 STEADY_STEPS = 20
@@ -72,7 +74,7 @@ def with_rates(
         measured, step_time_s=StepTimes(p10=p10, p50=p50, p90=p90, p99=p99, mean=total_s / len(durations))
     )
     if samples == 0 or total_s <= 0:
-        return Rated(measured=replace(measured, unsteady_because="no loader was seen to feed the steps"))
+        return Rated(measured=with_doubts(measured, NoLoader()))
     costs = None
     if workers_are_seen(roles, loaded):
         costs = costs_of(roles, loaded, regular, device_s=_device_s(device_steps, roles), apart=apart)
@@ -82,10 +84,8 @@ def with_rates(
     replayed = _by_replay(measured, roles, costs, slow, replicates)
     if (seen := _seen_instead(replayed, costs, roles, loaded, regular)) is not None:
         told = _by_batch_means(measured, roles, loaded, regular)
-        because = (
-            f"the replay of its loader comes to {rate(replayed.samples_per_s)} samples/s, the window to {rate(seen)}"
-        )
-        return Rated(measured=replace(told, steady=False, unsteady_because=because))
+        contradicted = Contradicted(replayed=replayed.samples_per_s or 0.0, seen=seen)
+        return Rated(measured=with_doubts(replace(told, doubts=()), contradicted, *told.doubts))
     measured = replayed
     if both_capacities:
         alone = costs.samples_per_batch * roles.times * _loader_alone(costs, slow).rate
@@ -100,6 +100,9 @@ def _by_replay(
     found = replay(costs, slow=slow, replicates=replicates)
     own_s, others_s = costs.mean_own_s, costs.mean_others_s
     waits = min(1.0, max(0.0, 1 - (own_s - others_s) * found.rate))
+    # Blocks of neighbours are drawn only as long as a window has a few of them.
+    wider = sampling_error(costs)
+    found = replace(found, below=max(found.below, wider), above=max(found.above, wider))
     low, high = found.interval
     measured = replace(
         measured,
@@ -113,8 +116,7 @@ def _by_replay(
         training_cost=_training_cost(costs),
         fed_from_stock=False,
     )
-    because = _unsteady_replay(measured, costs)
-    return replace(measured, steady=because is None, unsteady_because=because)
+    return with_doubts(measured, *_doubts_of_replay(measured, costs))
 
 
 def _seen_instead(
@@ -148,16 +150,14 @@ def _loader_alone(costs: Costs, slow: SlowShare | None) -> Replay:
     return replay(replace(costs, own_s=np.zeros_like(costs.own_s), launch_s=None), slow=slow, replicates=FEW)
 
 
-def _unsteady_replay(measured: Measurement, costs: Costs) -> str | None:
+def _doubts_of_replay(measured: Measurement, costs: Costs) -> list[Doubt]:
     if measured.steps_measured < STEADY_STEPS:
-        return f"only {measured.steps_measured} steps were measured"
+        return [FewSteps(steps=measured.steps_measured)]
     if costs.workers and len(costs.load_s) < ROUNDS_BY_WORKER * costs.workers:
-        return f"only {len(costs.load_s)} batches of {workers_text(costs.workers)} were seen"
+        return [FewBatches(batches=len(costs.load_s), workers=costs.workers)]
     assert measured.samples_per_s is not None
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
-    if width is None or width > STEADY_HALF_WIDTH:
-        return "the batches vary too much for this window"
-    return None
+    return [WideInterval(half_width=width, of="batches")] if width is None or width > STEADY_HALF_WIDTH else []
 
 
 def _worker_cost(costs: Costs) -> WorkerCost:
@@ -218,24 +218,23 @@ def _by_batch_means(
         worker_cost=worker,
         fed_from_stock=bool(drained) and loader_rate is not None and loader_rate < LOADER_MARGIN * mean,
     )
-    because = _unsteady_means(measured, roles, drained, seen_from_main)
-    return replace(measured, steady=because is None, unsteady_because=because)
+    return with_doubts(measured, *_doubts_of_means(measured, roles, drained, seen_from_main))
 
 
-def _unsteady_means(measured: Measurement, roles: Roles, drained: int | None, seen_from_main: bool) -> str | None:
+def _doubts_of_means(measured: Measurement, roles: Roles, drained: int | None, seen_from_main: bool) -> list[Doubt]:
     if measured.steps_measured < STEADY_STEPS:
-        return f"only {measured.steps_measured} steps were measured"
+        return [FewSteps(steps=measured.steps_measured)]
     if measured.fed_from_stock:
-        return f"the loader's queue drained by {drained} batches during the window: its stock hides its pace"
+        return [Drained(batches=drained or 0)]
     assert measured.samples_per_s is not None
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     if width is None or width > STEADY_HALF_WIDTH:
-        return "the steps vary too much for this window"
+        return [WideInterval(half_width=width, of="steps")]
     if not seen_from_main:
-        return "the batches pass through a thread that vtune cannot see into"
+        return [LoaderUnseen(behind="thread")]
     if roles.workers and (drained is None or measured.loader_samples_per_s is None):
-        return "the loader's workers could not be seen"
-    return None
+        return [LoaderUnseen(behind="workers")]
+    return []
 
 
 def _drained(roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]) -> int | None:

@@ -12,6 +12,7 @@ from vtune.analysis.lockstep import paces
 from vtune.analysis.rows import count_samples
 from vtune.domain.effects import Scalar
 from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped
+from vtune.domain.steady import Order
 
 # Below this even the best loader feeds something else than the steps. Several optimizers, or a loader that runs ahead,
 # leave the right one at about a half; validation loaders reach a third.
@@ -52,6 +53,7 @@ class TrainPass:
     # Numbers of the loader object and of its data; None in trials of an older vtune.
     made: int | None = None
     data: int | None = None
+    order: Order = Order.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +274,8 @@ def _asked_batch_size(fact: Mapping[str, object]) -> int | None:
 def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...]:
     if train is None:
         return ()
+    # Told once the indices have shown it, where the sampler is not one of torch's.
+    told = {fact.data.get("pass"): fact.data.get("order") for fact in facts if fact.name == "order"}
     return tuple(
         TrainPass(
             number=int(fact.data.get("pass", -1)),
@@ -283,10 +287,15 @@ def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...
             sampler_samples=fact.data["samples"] if isinstance(fact.data.get("samples"), int) else None,
             made=fact.data["made"] if isinstance(fact.data.get("made"), int) else None,
             data=fact.data["data"] if isinstance(fact.data.get("data"), int) else None,
+            order=_order(told.get(fact.data.get("pass"), fact.data.get("order"))),
         )
         for fact in facts
         if fact.name == "pass" and fact.data.get("loader") in train.numbers
     )
+
+
+def _order(value: object) -> Order:
+    return Order(str(value)) if value in set(Order) else Order.UNKNOWN
 
 
 def _in_knob_names(effective: Mapping[str, Any]) -> Mapping[str, Scalar]:

@@ -41,7 +41,14 @@ Steps = Annotated[
         help="Measured steps (default 50, up to 100 until the interval is narrow).",
     ),
 ]
-Precise = Annotated[bool, typer.Option("--precise", help="Measure up to 300 steps.", show_default=False)]
+Precise = Annotated[
+    bool,
+    typer.Option(
+        "--precise",
+        help="Measure up to 300 steps; a probe until its rate can be called steady.",
+        show_default=False,
+    ),
+]
 Validation = Annotated[
     bool,
     typer.Option("--validation", help="Wait for a validation, too: to its end, 20 of its batches, or --trial-time."),

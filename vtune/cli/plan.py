@@ -19,6 +19,7 @@ from vtune.domain.effects import (
 )
 from vtune.domain.experiment import Experiment
 from vtune.domain.numbers import bytes_, money, seconds
+from vtune.domain.steady import GROUND_S, GROUND_STEPS
 from vtune.execution.ram_limits import ram_limits
 from vtune.journal.files import to_json
 from vtune.journal.ignored_flags import heeding
@@ -63,6 +64,7 @@ class Plan:
     def as_text(self) -> str:
         window = self.experiment.window
         grows = f", up to {window.max_steps} until the interval is narrow" if window.max_steps > window.steps else ""
+        grows += f", and {GROUND_STEPS} steps in {GROUND_S:.0f} s at least" if window.ground else ""
         limits = self.experiment.limits
         named = [f"{name} {limit.text}" for name, limit in (("RAM", limits.ram), ("VRAM", limits.vram)) if limit]
         usable = self.ram_default_bytes

@@ -293,6 +293,7 @@ def _window(section: WindowSection, asked: Overrides) -> Window:
         steps=steps or min(default.steps, longest),
         max_steps=max(longest, PRECISE_STEPS) if asked.precise else longest,
         narrow=PRECISE_NARROW if asked.precise else default.narrow,
+        ground=asked.precise and asked.steps is None,
         trial_time_s=asked.trial_time_s or section.trial_time or default.trial_time_s,
         startup_time_s=asked.startup_time_s or section.startup_time or default.startup_time_s,
         hang_time_s=section.hang_time or default.hang_time_s,

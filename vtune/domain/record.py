@@ -14,6 +14,7 @@ from vtune.domain.events import StageName
 from vtune.domain.others import OthersOnCores
 from vtune.domain.prediction import Prediction
 from vtune.domain.repeated import Repeated
+from vtune.domain.steady import Doubt, Ground
 from vtune.domain.trial import ENDS_BY_DISK, MEASURES_TIME, RaceLeg, TrialStatus
 
 Bottleneck = Literal[
@@ -257,8 +258,11 @@ class Measurement:
     steps_measured: int = 0
     steady: bool = False
     rate_from: RateFrom | None = None
-    # Why steady could not be shown, in words for the report.
+    # What keeps it from being steady; and the first of them in words.
+    doubts: tuple[Doubt, ...] = ()
     unsteady_because: str | None = None
+    # None in journals of older versions, and where there is no rate.
+    ground: Ground | None = None
     step_time_s: StepTimes | None = None
     data_wait_fraction: float | None = None
     # The part of it that other loaders than the training's took: a second loader, a validation in the same step.

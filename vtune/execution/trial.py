@@ -33,6 +33,7 @@ from vtune.execution.stopping import (
     has_seen_enough,
     known_elsewhere,
     stands_still,
+    waits_for_ground,
     waits_for_long_steps,
     waits_for_memory,
     waits_for_validation,
@@ -356,6 +357,8 @@ class _Observer:
         if waits_for_validation(window, self._roles, self._log.facts):
             return False
         if waits_for_memory(self._sampling.samples, self._roles, self._measured):
+            return False
+        if waits_for_ground(window, self._roles, self._measured):
             return False
         if window.steps >= window.max_steps:
             return True

@@ -30,6 +30,7 @@ from vtune.domain.record import (
     WorkerCost,
 )
 from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.steady import DOUBTS, Doubt, Ground, Order
 from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
 
@@ -55,6 +56,7 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
         "seconds": record.seconds,
     }
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
+    flat["doubts"] = [doubt_to_json(doubt) for doubt in record.measurement.doubts]
     flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
     flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
     flat["predicted"] = record.predicted
@@ -86,6 +88,9 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         measured["others"] = _made(OthersOnCores, {**others, "programs": programs})
     if repeated := measured.get("repeated"):
         measured["repeated"] = repeated_from_json(repeated)
+    measured["doubts"] = tuple(doubt for one in measured.get("doubts") or () if (doubt := doubt_from_json(one)))
+    if ground := measured.get("ground"):
+        measured["ground"] = _made(Ground, {**ground, "order": _order(ground.get("order"))})
     if measured.get("validation"):
         measured["validation"] = _made(ValidationSeen, measured["validation"])
     measured["what_if"] = tuple(
@@ -136,6 +141,23 @@ def repeated_from_json(item: Mapping[str, Any]) -> Repeated:
     # A newer vtune may know a reason that this one does not: then it is not shown here how they repeat.
     reason = Repeats(item["reason"]) if item.get("reason") in set(Repeats) else Repeats.NOT_SHOWN
     return Repeated(**{**_known(Repeated, item), "reason": reason})
+
+
+def doubt_to_json(doubt: Doubt) -> dict[str, Any]:
+    return {"kind": type(doubt).__name__, **to_json(doubt)}
+
+
+def doubt_from_json(item: Mapping[str, Any]) -> Doubt | None:
+    """None for one that only a newer vtune knows: the rate is not steady all the same."""
+    kind = next((kind for kind in DOUBTS if kind.__name__ == item.get("kind")), None)
+    if kind is None:
+        return None
+    made: Doubt = _made(kind, {**item, "order": _order(item.get("order"))} if "order" in item else item)
+    return made
+
+
+def _order(value: object) -> Order | None:
+    return None if value is None else Order(str(value)) if value in set(Order) else Order.UNKNOWN
 
 
 def prediction_from_json(item: Mapping[str, Any]) -> Prediction:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vtune.analysis.another_batch import batch_change
 from vtune.analysis.comparable import contradicting, same_cache, settings_of
+from vtune.analysis.doubts import is_calm
 from vtune.analysis.laps import launched_otherwise, legs_of, races_in
 from vtune.analysis.race import LEAST_ROUNDS
 from vtune.analysis.remarks import disturbed_side
@@ -225,7 +226,7 @@ def _notes(a: Side, b: Side, compared: BOverA) -> list[str]:
             lines.append(f"which machine {side.reference} was measured on is not known")
         if "unknown" in (side.record.measurement.cache,) and a.record.measurement.cache != b.record.measurement.cache:
             lines.append(f"whether {_the(side)} read its data cold or warm is not known")
-        if not side.record.measurement.steady:
+        if not is_calm(side.record.measurement):
             lines.append(f"the rate of {_the(side)} was not shown to be steady")
         if side.record.measurement.fed_from_stock:
             lines.append(f"the window of {_the(side)} lived on batches that lay ready before: its rate would not last")

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from vtune.analysis.doubts import is_calm
 from vtune.analysis.others_words import MARK
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
@@ -60,7 +61,7 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     if measured.samples_per_s is not None:
         interval = measured.samples_per_s_ci95
         spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
-        steady = "" if measured.steady else ", not shown to be steady"
+        steady = ", steady" if measured.steady else "" if is_calm(measured) else ", not steady"
         table.add_row(
             "rate", f"{rate(measured.samples_per_s)} samples/s{spread}, {measured.steps_measured} steps{steady}"
         )

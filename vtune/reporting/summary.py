@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.comparable import contradicting, has_rate, same_cache, settings_of
+from vtune.analysis.doubts import is_calm
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
 from vtune.analysis.others_words import MARK, use_text
@@ -302,7 +303,7 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
     for record in _both(best, baseline):
         if record.trial in choice.provisional:
             lines.append(f"trial {record.trial} rests on {steps_text(record)}: what follows from it is provisional")
-        elif not record.measurement.steady:
+        elif not is_calm(record.measurement):
             because = f": {record.measurement.unsteady_because}" if record.measurement.unsteady_because else ""
             lines.append(f"trial {record.trial} was not shown to be steady{because}")
     failed = [record for record in report.compared if record.status is not TrialStatus.COMPLETED]

@@ -3,28 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from support.trial_writer import PID, TrialWriter, replay_loader
-from vtune.analysis.measure import Observed, measure, steps_measured
-from vtune.analysis.roles import find_roles
+from support.trial_writer import PID, TrialWriter, observed, replay_loader
+from vtune.analysis.doubts import is_calm
+from vtune.analysis.measure import measure, steps_measured
 from vtune.domain.consumed import NoBatch
 from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import PlannedRun, Price
-from vtune.journal.step_log import StepLog
-
-
-def observed(writer: TrialWriter) -> Observed:
-    log = StepLog(writer.paths)
-    log.refresh()
-    return Observed(
-        roles=find_roles(log.steps, log.delivered, log.facts),
-        loaded=log.loaded,
-        delivered=log.delivered,
-        steps=log.steps,
-        backwards=log.backwards,
-        facts=log.facts,
-        telemetry=(),
-        started_s=-2.0,
-    )
+from vtune.domain.steady import Drained
 
 
 def test_a_loader_bound_training_is_measured_at_its_loaders_rate(tmp_path: Path) -> None:
@@ -35,7 +20,7 @@ def test_a_loader_bound_training_is_measured_at_its_loaders_rate(tmp_path: Path)
     assert found.data_wait_fraction == pytest.approx(0.8, abs=0.02)
     assert found.loader_samples_per_s == pytest.approx(8.0, rel=1e-6)
     assert found.compute_samples_per_s == pytest.approx(4 / 0.1, rel=0.02)
-    assert found.steady
+    assert is_calm(found)
 
 
 def test_a_compute_bound_training_hardly_waits(tmp_path: Path) -> None:
@@ -44,7 +29,7 @@ def test_a_compute_bound_training_hardly_waits(tmp_path: Path) -> None:
     found = measure(observed(writer), PlannedRun(), None)
     assert found.samples_per_s == pytest.approx(4.0, rel=0.01)
     assert found.data_wait_fraction == pytest.approx(0.0, abs=0.01)
-    assert found.steady
+    assert is_calm(found)
 
 
 def test_a_window_that_lives_on_the_stock_of_a_slow_first_step_tells_the_loaders_pace(tmp_path: Path) -> None:
@@ -55,7 +40,7 @@ def test_a_window_that_lives_on_the_stock_of_a_slow_first_step_tells_the_loaders
     found = measure(observed(writer), PlannedRun(), None)
     assert found.step_time_s is not None and found.step_time_s.mean == pytest.approx(0.1)
     assert found.samples_per_s == pytest.approx(2 * 6 / 0.9, rel=0.01)
-    assert found.rate_from == "twin" and found.steady and not found.fed_from_stock
+    assert found.rate_from == "twin" and is_calm(found) and not found.fed_from_stock
     assert found.loader_samples_per_s == pytest.approx(13.3, rel=0.01)
 
 
@@ -65,7 +50,7 @@ def test_a_thread_between_loader_and_training_leaves_only_the_window_itself(tmp_
     found = measure(observed(writer), PlannedRun(), None)
     assert found.rate_from == "batch_means"
     assert not found.steady and found.fed_from_stock
-    assert found.unsteady_because is not None and "drained" in found.unsteady_because
+    assert isinstance(found.doubts[0], Drained)
 
 
 def test_a_validation_loaders_workers_are_not_the_trainings(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
 from support.records import a_record
-from vtune.domain.events import ProcessSample, TelemetrySample
+from vtune.analysis.roles import Roles, find_roles
+from vtune.domain.events import OptimizerStepped, ProcessSample, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import TrainingCost, TrialRecord, WorkerCost
-from vtune.execution.stopping import has_seen_enough, stands_still, waits_for_long_steps
+from vtune.domain.steady import GROUND_S, GROUND_STEPS
+from vtune.execution.stopping import MOST_STEPS, has_seen_enough, stands_still, waits_for_ground, waits_for_long_steps
 
 SURE = replace(
     a_record().measurement,
@@ -114,3 +116,29 @@ def test_how_often_it_comes_is_known_from_the_studys_other_trials() -> None:
     # Every tenth step logs something: that is in any window.
     assert not waits_for_long_steps(unseen, WINDOW, [other(10)], 52)
     assert not waits_for_long_steps(unseen, WINDOW, [other(None, 74)], 52)
+
+
+def stepped(count: int, step_s: float) -> Roles:
+    steps = tuple(
+        OptimizerStepped(pid=1, optimizer=0, number=n, ended_s=n * step_s, main_thread=True) for n in range(count + 1)
+    )
+    roles = find_roles(steps, (), ())
+    assert roles is not None
+    return roles
+
+
+def test_a_precise_probe_goes_on_until_its_window_is_the_ground_of_a_steady_rate() -> None:
+    window = replace(WINDOW, ground=True, trial_time_s=180.0)
+    assert waits_for_ground(window, stepped(100, 0.1), 100)
+    # Enough steps in too few seconds, enough seconds in too few steps, and both.
+    assert waits_for_ground(window, stepped(GROUND_STEPS, 0.01), GROUND_STEPS)
+    assert waits_for_ground(window, stepped(400, 0.1), 400)
+    assert not waits_for_ground(window, stepped(GROUND_STEPS, 0.1), GROUND_STEPS)
+    assert not waits_for_ground(WINDOW, stepped(100, 0.1), 100)
+    assert GROUND_STEPS * 0.1 > GROUND_S > GROUND_STEPS * 0.01
+
+
+def test_a_ground_that_the_trial_time_does_not_allow_is_not_waited_for() -> None:
+    window = replace(WINDOW, ground=True, trial_time_s=180.0)
+    assert not waits_for_ground(window, stepped(100, 1.0), 100)
+    assert not waits_for_ground(window, stepped(MOST_STEPS, 0.001), MOST_STEPS)

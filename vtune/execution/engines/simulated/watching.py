@@ -18,11 +18,19 @@ from vtune.execution.engines.simulated.recording import Recording, record
 from vtune.execution.engines.simulated.telemetry import look_on
 from vtune.execution.engines.simulated.training import Training
 from vtune.execution.sampling import SAMPLE_S
-from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere, waits_for_long_steps
+from vtune.execution.stopping import (
+    STEPS_BETWEEN,
+    has_seen_enough,
+    known_elsewhere,
+    waits_for_ground,
+    waits_for_long_steps,
+)
 from vtune.execution.trial import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 
 # Steps that are simulated at least before anything is measured of them.
 FIRST_LOOK = 4
+# Between looks that only count.
+STEPS_TO_GROUND = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +71,10 @@ def follow(training: Training, watch: Watch, tell: Callable[[int], None], *, bea
         recording = record(training, training.now_s)
         measured = steps_measured(recording.roles, recording.loaded, recording.facts)
         tell(measured)
+        goes_on = len(training.steps) >= wanted and not training.over
+        if measured >= window.steps and goes_on and waits_for_ground(window, recording.roles, measured):
+            wanted = len(training.steps) + STEPS_TO_GROUND
+            continue
         if measured >= window.steps:
             known = known_elsewhere(watch.earlier, recording.roles)
             estimate = _estimate(training, recording, watch, known)
