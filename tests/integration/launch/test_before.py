@@ -104,12 +104,12 @@ def remove_data(folder: Path) -> str:
 
 
 def change_torch(folder: Path) -> str:
-    [facts] = (folder / "results" / "demo" / "trials" / "0001").glob("steps-*.jsonl")
-    lines = [json.loads(line) for line in facts.read_text().splitlines()]
-    for told in lines:
-        if told["fact"] == "hello":
-            told["torch"] = "2.0.0"
-    facts.write_text("".join(json.dumps(told) + "\n" for told in lines))
+    for facts in (folder / "results" / "demo" / "trials" / "0001").glob("steps-*.jsonl"):
+        lines = [json.loads(line) for line in facts.read_text().splitlines()]
+        for fact in lines:
+            if fact["fact"] == "hello":
+                fact["torch"] = "2.0.0"
+        facts.write_text("".join(json.dumps(fact) + "\n" for fact in lines))
     return "torch: was 2.0.0, is "
 
 

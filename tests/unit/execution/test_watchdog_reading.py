@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import os
-import time
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,28 +86,21 @@ def test_a_file_that_came_up_since_the_start_and_that_nobody_else_uses_counts(pr
 
 
 @pytest.fixture
-def forked() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Processes that did something and wait, by their pid."""
-    started: list[int] = []
+def process_that() -> Iterator[Callable[..., int]]:
+    """Small processes that did something and wait, by their pid: a fork would share this one's pages."""
+    started: list[subprocess.Popen[bytes]] = []
 
-    def start(do: Callable[[], object]) -> int:
-        done, told = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            do()
-            os.write(told, b"1")
-            time.sleep(60)
-            os._exit(0)
-        started.append(pid)
-        os.close(told)
-        assert os.read(done, 1) == b"1"
-        os.close(done)
-        return pid
+    def start(does: str = "", *arguments: str) -> int:
+        code = f"import os, sys\n{does}\nprint(flush=True)\nsys.stdin.read()"
+        command = [sys.executable, "-I", "-S", "-c", code, *arguments]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        return process.pid
 
     yield start
-    for pid in started:
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
+    for process in started:
+        process.communicate(timeout=10)
 
 
 def test_a_real_zombie_in_the_tree_leaves_the_reading_exact() -> None:
@@ -122,34 +116,31 @@ def test_a_real_zombie_in_the_tree_leaves_the_reading_exact() -> None:
 
 
 def test_segments_in_dev_shm_are_the_trees_also_when_their_name_is_gone(
-    forked: Callable[[Callable[[], object]], int], shm: Path
+    process_that: Callable[..., int], shm: Path
 ) -> None:
     """As torch's loaders hold a batch that nobody has taken yet: opened, unlinked, and mapped by nobody."""
     reading = TreeReading(shm_path=str(shm))
-
-    def put() -> None:
-        path = str(shm / "batch")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.unlink(path)
-        os.write(descriptor, bytes(32 * 2**20))
-
-    ours, other = forked(put), forked(lambda: None)
+    puts = """
+descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+os.unlink(sys.argv[1])
+for _ in range(32):
+    os.write(descriptor, bytes(2**20))
+"""
+    ours, other = process_that(puts, str(shm / "batch")), process_that()
     assert reading.held_in_shm_bytes([ours]) == 32 * 2**20
     assert reading.held_in_shm_bytes([other]) == 0
     ours_exact, others_exact = reading.exact_bytes([ours]), reading.exact_bytes([other])
     assert ours_exact is not None and others_exact is not None
-    assert 24 * 2**20 < ours_exact[0] - others_exact[0] < 40 * 2**20
+    assert 28 * 2**20 < ours_exact[0] - others_exact[0] < 36 * 2**20
 
 
-def test_files_of_memory_count_though_nobody_maps_them(forked: Callable[[Callable[[], object]], int]) -> None:
-    def put() -> None:
-        os.write(os.memfd_create("cache"), bytes(32 * 2**20))
-
-    ours, other = forked(put), forked(lambda: None)
+def test_files_of_memory_count_though_nobody_maps_them(process_that: Callable[..., int]) -> None:
+    puts = "cache = os.memfd_create('cache')\nfor _ in range(32):\n    os.write(cache, bytes(2**20))"
+    ours, other = process_that(puts), process_that()
     reading = TreeReading()
     ours_exact, others_exact = reading.exact_bytes([ours]), reading.exact_bytes([other])
     assert ours_exact is not None and others_exact is not None
-    assert 24 * 2**20 < ours_exact[0] - others_exact[0] < 40 * 2**20
+    assert 28 * 2**20 < ours_exact[0] - others_exact[0] < 36 * 2**20
     assert reading.held_in_shm_bytes([ours]) == 0
 
 
