@@ -129,6 +129,7 @@ def test_anyway_measures_every_step_and_decides_nothing(experiment: Experiment) 
     assert sum("busy machine" in row for row in rows) == 3
 
 
+@pytest.mark.slow
 def test_what_was_measured_anyway_is_measured_again_when_it_is_quiet(experiment: Experiment) -> None:
     walked(experiment, ALL, anyway=True)
     result = walked(experiment, [])
@@ -155,6 +156,7 @@ def test_a_search_launches_a_disturbed_trial_again(experiment: Experiment) -> No
     assert result.hunt.counted <= 3 and not {1, 2} & set(result.hunt.trials)
 
 
+@pytest.mark.slow
 def test_a_race_launches_a_disturbed_leg_again_and_anyway_ends_with_its_round(experiment: Experiment) -> None:
     race = Race([{"workers": 4}], {}, rounds=2)
     with opened(experiment, [2]) as tuning:

@@ -125,6 +125,7 @@ def test_growth_of_500_mb_a_second_is_stopped_at_its_limit(limited, finish, by, 
         assert not path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", BY)
 def test_a_tree_that_shares_its_memory_is_not_ended_for_the_sum(limited, finish, by) -> None:
     trial, _, _ = limited(SHARES, "150", by=by, limit=400 * MIB)
@@ -219,6 +220,7 @@ def test_when_vtune_and_its_supervisor_are_killed_the_next_vtune_removes_the_gro
     wait_for(lambda: not path.exists())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", BY)
 @pytest.mark.parametrize("when", ["at-its-start", "at-a-look"])
 def test_a_defect_of_the_watchdog_does_not_cost_the_trial(limited, finish, tmp_path, by, when) -> None:
@@ -261,6 +263,7 @@ os._exit(1)
     assert (outcome.over.what, outcome.over.limit_bytes) == ("kernel", 256 * MIB)
 
 
+@pytest.mark.slow
 def test_looking_costs_less_than_a_hundredth_of_a_core(limited, printed) -> None:
     trial, folder, _ = limited(
         SHARES.replace("range(30)", "range(300)").replace("import os", "print('ready', flush=True)\nimport os"),

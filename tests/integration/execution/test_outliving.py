@@ -198,6 +198,7 @@ def test_asked_to_end_the_bundled_training_saves_and_leaves_nothing(trials, tmp_
     assert living(token) == []
 
 
+@pytest.mark.slow
 def test_only_the_main_process_is_asked_and_only_once(launches, trials, finish, printed, wait_for):
     told = trials.root / "told"
     code = f"""
@@ -222,6 +223,7 @@ if child: os.waitpid(child, 0)
     assert told.read_text() == "-cTrue"
 
 
+@pytest.mark.slow
 def test_behind_a_shell_that_leaves_at_once_the_training_has_its_time_to_save(launches, trials, finish, printed):
     saved = trials.root / "saved"
     code = f"""
@@ -242,6 +244,7 @@ while True: time.sleep(0.1)
     assert (outcome.ended_by, outcome.signal, outcome.stragglers) == ("interrupt", signal.SIGTERM, 1)
 
 
+@pytest.mark.slow
 def test_who_does_not_listen_is_ended_with_its_tree_after_the_grace(launches, finish, printed, living):
     code = "import signal, os, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.fork()\n" + WAIT
     run, folder, token = launches.python(code)

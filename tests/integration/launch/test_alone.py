@@ -24,6 +24,7 @@ def wait_until(holds: Callable[[], bool], timeout: float = 30.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_detached_it_returns_at_once_and_the_run_goes_on_to_its_end(a_study: Make) -> None:
     study = a_study(steps=150)
     said = study.launch("--detach", "--json")

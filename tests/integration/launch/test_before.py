@@ -170,6 +170,7 @@ def test_what_has_no_room_is_refused_as_this_machines_lack(a_study: Make) -> Non
     assert not study.paths.launches.exists()
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_not_there_or_has_no_rate_is_refused(a_study: Make) -> None:
     study = a_study()
     Journal(study.paths.journal).append(replace(measured(2, 50.0), origin="launch", reason="launch 1, of trial 1"))

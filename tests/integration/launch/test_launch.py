@@ -94,6 +94,7 @@ def test_a_dry_run_that_would_be_refused_shows_the_plan_and_ends_as_the_launch_w
     assert sorted(told) == ["error", "exit_code", "hint"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_it_save_and_the_command_that_is_told_goes_on_exactly(a_study: Make) -> None:
     study = a_study(steps=200)
     started = study.start("--json")

@@ -7,6 +7,8 @@ import pytest
 from fuzz.calls import KINDS
 from fuzz.judge import judge
 
+pytestmark = pytest.mark.slow
+
 # Of each kind: some 20 ms of processor time a call.
 CALLS = 80
 # Others than those that the benchmark begins with.

@@ -8,6 +8,8 @@ import pytest
 
 from support.cli import ROOT
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(2)
 
 

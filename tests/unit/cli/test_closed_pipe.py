@@ -30,6 +30,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--format", "md"), ("--json",)])
 def test_a_report_that_nobody_reads_is_done_and_says_what_it_wrote(results: Path, more: tuple[str, ...]) -> None:
     code, said = into_a_closed_pipe("report", "--study", "demo", "--results", results, *more)
@@ -42,6 +43,7 @@ def test_all_commands_end_alike(results: Path, command: tuple[str, ...]) -> None
     assert into_a_closed_pipe(*command, *more) == (0, "")
 
 
+@pytest.mark.slow
 def test_nor_is_it_one_where_stderr_goes_too_or_nothing_is_buffered() -> None:
     assert into_a_closed_pipe("knobs", stderr_too=True)[0] == 0
     assert into_a_closed_pipe("knobs", PYTHONUNBUFFERED="1") == (0, "")

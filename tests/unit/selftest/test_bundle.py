@@ -51,6 +51,7 @@ def double(stage: dict[str, Any]) -> dict[str, Any]:
     return {**stage, "seen_tree_bytes": 2 * stage["seen_tree_bytes"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "change", "expected"),
     [
@@ -72,6 +73,7 @@ def test_one_changed_value_turns_its_own_cell_red(
     assert red(replay(changed(tmp_path / "b.zip", f"records/{name}", change), CPU_CELLS)) == [expected]
 
 
+@pytest.mark.slow
 def test_a_file_on_a_disk_in_memory_decides_nothing_of_page_cache(tmp_path: Path) -> None:
     """There a mapped file is memory of the tree, and is rightly counted as such."""
     bundle = changed(tmp_path / "b.zip", "records/memory/run.json", lambda note: {**note, "filesystem": "tmpfs"})
@@ -114,6 +116,7 @@ def test_only_files_that_are_known_by_name_are_packed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.zip", "records"]
 
 
+@pytest.mark.slow
 def test_a_secret_across_the_cut_of_a_long_output_leaves_no_half(tmp_path: Path) -> None:
     trial = tmp_path / "records" / "loader-1" / "trial"
     trial.mkdir(parents=True)

@@ -13,6 +13,7 @@ def walks(gain: float, seeds: tuple[int, ...]) -> list[Outcome]:
     return [run(batch_gains(gain), "ladder", seed, up_to=2) for seed in seeds]
 
 
+@pytest.mark.slow
 def test_a_batch_that_brings_next_to_nothing_is_not_chosen() -> None:
     found = walks(0.009, LUCKY)
     assert [one.another_batch for one in found] == [False] * len(LUCKY)
@@ -28,6 +29,7 @@ def test_a_batch_that_brings_seven_percent_is_chosen_and_shown(seed: int) -> Non
     assert not found.rolled_back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["quiet", "shared"])
 def test_a_ladder_sees_within_four_trials_that_nothing_is_to_be_gained(noise: str) -> None:
     found = [run(nothing_to_gain(NOISES[noise]), "ladder", seed) for seed in range(2)]
@@ -35,6 +37,7 @@ def test_a_ladder_sees_within_four_trials_that_nothing_is_to_be_gained(noise: st
     assert [one.settings for one in found] == [{}] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frees_batch", [False, True])
 def test_a_search_sees_within_six_trials_that_nothing_is_to_be_gained(frees_batch: bool) -> None:
     found = [run(nothing_to_gain(), "search", seed, frees_batch=frees_batch) for seed in range(2)]

@@ -180,6 +180,7 @@ def test_it_survives_whatever_fails(case: Case, status: TrialStatus) -> None:
         assert len(seen) == len(set(seen))
 
 
+@pytest.mark.slow
 @every_strategy
 def test_it_ends_where_no_trial_tells_a_rate_or_enough_of_one(case: Case) -> None:
     for told in (
@@ -193,6 +194,7 @@ def test_it_ends_where_no_trial_tells_a_rate_or_enough_of_one(case: Case) -> Non
         trainer.run(case.made(), most=60)
 
 
+@pytest.mark.slow
 @every_strategy
 def test_trials_of_something_else_do_not_lead_it_astray(case: Case) -> None:
     strange = [
@@ -208,6 +210,7 @@ def test_trials_of_something_else_do_not_lead_it_astray(case: Case) -> None:
     assert history[: len(strange)] == strange and strategy.propose(history) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan", [name if name == "guided" else pytest.param(name, marks=pytest.mark.slow) for name in bundled_plans()]
 )

@@ -93,6 +93,7 @@ def test_a_proposal_does_not_wait_for_a_long_journal(
         assert seconds(lambda: propose(records, machine)) < 3 * at_most_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trials", "at_most_s"), [(300, 0.5), pytest.param(10_000, 2.0, marks=pytest.mark.slow)])
 def test_a_search_of_thousands_of_settings_does_not_wait_either(
     few: tuple[list[TrialRecord], Machine], trials: int, at_most_s: float

@@ -336,6 +336,7 @@ def large() -> Space:
     )
 
 
+@pytest.mark.slow
 def test_the_best_of_a_long_history_is_not_forgotten() -> None:
     space = large()
     best = [one for one in space.settings if in_full(one)["batch_size"] == 1][:60]
@@ -346,6 +347,7 @@ def test_the_best_of_a_long_history_is_not_forgotten() -> None:
     assert [in_full(one or {})["batch_size"] for one in proposals] == [1] * 4
 
 
+@pytest.mark.slow
 @quick_samplers
 @pytest.mark.parametrize(("trials", "most_s"), [(300, 0.5), (10_000, 2.0)])
 def test_a_long_history_is_answered_in_time(sampler: Sampler, trials: int, most_s: float) -> None:

@@ -39,6 +39,7 @@ def truth(surface: Surface, settings: Mapping[str, Scalar]) -> float:
     return true_whole_run_rate(surface, settings, batches=BATCHES)
 
 
+@pytest.mark.slow
 def test_the_ladder_up_to_persistent_workers_makes_the_rehearsal_six_times_as_fast(tmp_path: Path) -> None:
     walk, history, _ = walked(REHEARSAL, "ladder", tmp_path, limits=ITS_LIMITS, up_to=4)
     assert walk.best is not None and ruled_out(walk.best, ITS_LIMITS, None) is None
@@ -110,6 +111,7 @@ def test_a_lock_around_the_loading_is_no_reason_for_a_false_gain(tmp_path: Path)
     assert dict(walk.settings) == {} and walk.best is not None and walk.best.asked == {}
 
 
+@pytest.mark.slow
 def test_each_rung_was_foretold_and_most_of_them_rightly(tmp_path: Path) -> None:
     _, history, _ = walked(SMALL_VOLUMES, "ladder", tmp_path, up_to=4, confirm=False)
     told = [record for record in history if record.predicted is not None]

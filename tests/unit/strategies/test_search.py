@@ -222,6 +222,7 @@ def test_every_proposal_says_what_it_expects_and_keeps_to_what_is_foreseen_to_fi
     assert all(dict(guess.settings) not in asked_for(history) for guess in hunt.next_best)
 
 
+@pytest.mark.slow
 def test_nothing_that_asks_for_as_much_as_what_ran_out_is_tried(tmp_path: Path) -> None:
     """A device that lets a batch of 32 run out, without any limit."""
     surface = replace(

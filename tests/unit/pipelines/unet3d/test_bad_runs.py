@@ -316,6 +316,7 @@ def test_a_seed_that_no_generator_takes(write_config, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.startswith(f"error: {config}: training.seed: expected 0 to ")
 
 
+@pytest.mark.slow
 def test_a_second_training_in_the_same_folder_is_refused(write_config, tmp_path: Path, fails) -> None:
     config = write_config({"training.train_iterations_per_epoch": 100_000, "training.log_every_n_steps": 1})
     command = [sys.executable, "-m", "vtune.pipelines.unet3d.train", "--config", str(config)]
@@ -344,6 +345,7 @@ def gone(group: int, *, within_s: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worker_start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "failure", ["bad data", *(pytest.param(failure, marks=pytest.mark.slow) for failure in list(FAILURES)[1:])]

@@ -106,6 +106,7 @@ def alike(found: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 
 # In the first epoch before any checkpoint and after one, at an epoch's last step, in the second epoch.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kills", [(5,), (2, 1, 4), *(pytest.param(kills, marks=pytest.mark.slow) for kills in ((1,), (6,), (7,), (12,)))]
 )
@@ -123,6 +124,7 @@ def test_a_killed_training_goes_on_bit_for_bit(
     assert (tmp_path / "run" / "checkpoints" / "epoch_0002.pt").exists()
 
 
+@pytest.mark.slow
 def test_a_kill_in_a_validation_costs_the_validation_only(write_config, tmp_path: Path, uninterrupted) -> None:
     """Ended by the forward of the first window; the epoch's steps are not done again."""
     config = write_config(EVERYTHING)
@@ -165,6 +167,7 @@ def test_a_checkpoint_by_its_name_goes_on_from_there(write_config, tmp_path: Pat
     assert result(tmp_path / "run")[0] == uninterrupted[0]
 
 
+@pytest.mark.slow
 def test_going_back_to_an_earlier_epoch_loses_nothing(write_config, tmp_path: Path) -> None:
     config = write_config({**EVERYTHING, "training.keep_checkpoints": 2})
     run_in_process(config)
@@ -189,6 +192,7 @@ def test_to_resume_without_a_checkpoint_is_a_new_training_that_loses_nothing(wri
     assert (logs / "metrics.1.jsonl").read_bytes() == lines
 
 
+@pytest.mark.slow
 def test_another_runs_checkpoint_leaves_this_folders_metrics_alone(write_config, tmp_path: Path) -> None:
     """A checkpoint moved elsewhere: the training goes on, its curves begin where it does."""
     run_in_process(write_config({**EVERYTHING, "output_dir": str(tmp_path / "first"), "training.max_epochs": 1}))
@@ -283,6 +287,7 @@ def test_however_often_it_is_resumed_and_from_where_the_same_records_judge(
         assert list(judged["records"]) == split["validation"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_after_a_sigterm_costs_no_step(
     write_config, tmp_path: Path, uninterrupted, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_all_losses_together_train_and_are_shown(
     assert line["loss"] == pytest.approx(sum(weight * line[name] for name, weight in parts.items()), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_distance_computed_by_a_worker_changes_no_loss(write_config, tmp_path: Path, workers: int) -> None:
     losses = []
@@ -177,6 +178,7 @@ def test_clipping_holds_the_gradients_but_tells_their_norm(write_config, tmp_pat
     assert lines[0][2]["loss"] != lines[1][2]["loss"]
 
 
+@pytest.mark.slow
 def test_validation_tells_each_record_and_keeps_the_best(
     write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +216,7 @@ def test_the_newest_epochs_are_kept_as_asked(write_config, tmp_path: Path) -> No
     assert torch.load(folder / "epoch_0002.pt", weights_only=True)["epoch"] == 2
 
 
+@pytest.mark.slow
 def test_an_average_of_the_weights_is_validated_and_saved(write_config, tmp_path: Path) -> None:
     changes = {"training.ema_decay": 0.9, "data.validation_records": 1, "training.max_epochs": 1}
     dice = []
@@ -226,6 +229,7 @@ def test_an_average_of_the_weights_is_validated_and_saved(write_config, tmp_path
     assert dice[0] != dice[1]
 
 
+@pytest.mark.slow
 def test_a_new_training_keeps_an_earlier_ones_metrics_and_checkpoints(
     write_config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -395,6 +399,7 @@ def test_an_exit_raised_inside_of_a_step_unwinds_and_leaves_no_process(
     assert not list((tmp_path / "run" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal_number", "to_group", "exit_code", "words"),
     [
