@@ -78,6 +78,7 @@ def test_training_and_validation_are_counted_apart_and_every_new_loader_as_the_s
     (counts,) = counts_of(watched)
     assert sorted((one.grad, one.count, one.samples) for one in counts.of("delivered")) == [
         (False, 6, 30),
+        (True, 3, 15),
         (True, 9, 45),
     ]
     sources = {one.source: one.count for one in counts.of("pass")}
