@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from vtune.domain.experiment import Experiment, Window, Workload
+from vtune.domain.experiment import Experiment, Window, Workload, Writes
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialSpec, TrialStatus
@@ -99,6 +99,8 @@ class Bench:
             study="selftest",
             workload=Workload(command=program, cwd=folder, env=ONE_THREAD),
             window=Window(steps=steps, max_steps=steps, trial_time_s=TRIAL_S, startup_time_s=STARTUP_S),
+            # Its own count lies in its working folder, and is read while it runs.
+            writes=Writes(real=True),
         )
 
     def prepared(self, run: str, arguments: Sequence[str]) -> tuple[TrialSpec, TrialPaths]:

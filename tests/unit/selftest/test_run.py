@@ -182,3 +182,8 @@ def test_a_second_self_test_at_the_same_time_is_refused(tmp_path: Path) -> None:
         work_folder(tmp_path / "results", this_machine()),
     ):
         pass
+
+
+def test_a_run_may_write_its_own_count_where_it_is_read(bench: Bench, tmp_path: Path) -> None:
+    experiment = bench.experiment(tmp_path, (), steps=5)
+    assert str(tmp_path / "truth.jsonl") in experiment.workload.command and experiment.writes.real
