@@ -19,7 +19,7 @@ from vtune.telemetry.other_programs import VARIABLE
 
 PLAIN = Path(__file__).parent / "scripts" / "plain.py"
 # The machine is to be busy by these alone, and quiet without them.
-pytestmark = pytest.mark.timing
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 def probe(out: Path, *more: str, script: Path = PLAIN) -> Said:
