@@ -55,7 +55,7 @@ def start_with(workers: int) -> Callable[[Path, bool], Start]:
         study = folder / "results" / "saturated"
         probe = [
             *[sys.executable, "-m", "vtune", "probe", "--quiet", "--study", "saturated"],
-            *["--results", str(folder / "results"), "--steps", "1000000", "--trial-time", "10h", "--", *command],
+            *["--results", str(folder / "results"), "--steps", "100000", "--trial-time", "10h", "--", *command],
         ]
         trial = study / "trials" / "0001"
         return Start(probe, trial / "stdout.log", trial / "supervisor.json", env)
