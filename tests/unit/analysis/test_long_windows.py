@@ -117,7 +117,7 @@ def cost_s(steps: int) -> float:
     return took_s
 
 
-def test_four_times_the_steps_cost_about_four_times_as_much() -> None:
-    cost_s(400)
-    less, more = cost_s(5000), cost_s(20_000)
-    assert more < 7 * less
+def test_four_times_the_steps_cost_far_less_than_sixteen_times_as_much() -> None:
+    """Processor time, the least of three: neighbours of a busy machine empty the caches, and cost twofold now and then."""
+    less, more = (min(cost_s(steps) for _ in range(3)) for steps in (2000, 8000))
+    assert more < 10 * less
