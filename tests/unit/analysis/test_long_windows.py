@@ -118,6 +118,6 @@ def cost_s(steps: int) -> float:
 
 
 def test_four_times_the_steps_cost_far_less_than_sixteen_times_as_much() -> None:
-    """Processor time, the least of three: neighbours of a busy machine empty the caches, and cost twofold now and then."""
+    """Processor time, the least of three: neighbours empty the caches, which costs twofold now and then."""
     less, more = (min(cost_s(steps) for _ in range(3)) for steps in (2000, 8000))
     assert more < 10 * less
