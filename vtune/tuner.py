@@ -18,12 +18,12 @@ from vtune.execution.ceiling import ceiling_asked, ceiling_proposal, ceiling_wat
 from vtune.execution.cold_data import keep_cold
 from vtune.execution.engines.engine import Engine
 from vtune.execution.named_data import Prints, data_evidence, data_prints
+from vtune.execution.observer import Watch
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.quiet import Quiet, cores_wanted, disturbed, ignored_note, wait_for_quiet
 from vtune.execution.read import read_trial
 from vtune.execution.refuse import refusal_of, refused_record
 from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, known_loader, learn_loader
-from vtune.execution.trial import Watch
 from vtune.execution.written import disk_note, list_elsewhere, trouble_notes, written_notes
 from vtune.files import MAKE_ROOM, refused
 from vtune.journal.ignored_flags import heeding, learnt_from

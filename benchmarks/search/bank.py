@@ -22,8 +22,8 @@ from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import Proposal, TrialSpec
 from vtune.execution.engines.simulated.engine import SimulatedEngine
 from vtune.execution.engines.simulated.surface import Settings, settings_of
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.journal.records import record_from_json, record_to_json
 from vtune.knobs.plan import batch_factor

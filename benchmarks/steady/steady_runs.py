@@ -16,7 +16,7 @@ from vtune.execution.engines.simulated.training import Training
 from vtune.execution.engines.simulated.truth import QUIET, TRUTH_LAUNCH
 from vtune.execution.engines.simulated.watching import follow
 from vtune.execution.engines.simulated.weather import Weather
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 
 TRUE_STEPS = 40_000
 # The first steps of the long run, with its start-up in them.

@@ -32,8 +32,8 @@ from vtune.domain.trial import Proposal, TrialSpec, TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surfaces import SHARED_MACHINE, SURFACES
 from vtune.execution.engines.simulated.truth import true_rate
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
 from vtune.strategies.race import Race

@@ -36,6 +36,7 @@ def disturbed(record: TrialRecord, *pids: int) -> TrialRecord:
 def skip_where_others_are() -> None:
     """For a test that has to begin on a quiet machine, or to name its own burners and no others."""
     used = load_now(1.0).others_cores
+    # Its own subject stands in its way: nobody can show a quiet machine on one that somebody else keeps busy.
     if used is not None and used >= LEAST_BUSY_CORES:
         pytest.skip(f"other programs use {used:.1f} cores of this machine already")
 

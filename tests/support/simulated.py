@@ -12,8 +12,8 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal, TrialSpec, TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surface import Surface
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.knobs.plan import batch_factor
 from vtune.tuner import Strategy

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from support.trial_writer import PID, TrialWriter
+from support.trial_writer import PID, TrialWriter, observed
 from vtune.analysis.consumed import with_consumed
 from vtune.analysis.measure import Observed
-from vtune.analysis.roles import find_roles
 from vtune.domain.record import Measurement
-from vtune.journal.step_log import StepLog
 
 
 class TrainingLog:
@@ -59,21 +58,9 @@ class TrainingLog:
         self.end()
 
     def observed(self) -> Observed:
-        log = StepLog(self.writer.paths)
-        while log.refresh():
-            pass
-        return Observed(
-            roles=find_roles(log.steps, log.delivered, log.facts),
-            loaded=log.loaded,
-            delivered=log.delivered,
-            steps=log.steps,
-            backwards=log.backwards,
-            facts=log.facts,
-            telemetry=(),
-            started_s=None,
-        )
+        return replace(observed(self.writer), started_s=None)
 
     def measured(self) -> Measurement:
-        observed = self.observed()
-        settings = observed.roles.settings if observed.roles is not None else {}
-        return with_consumed(Measurement(effective_settings=settings), observed)
+        seen = self.observed()
+        settings = seen.roles.settings if seen.roles is not None else {}
+        return with_consumed(Measurement(effective_settings=settings), seen)

@@ -82,7 +82,8 @@ class TrialWriter:
 def observed(writer: TrialWriter) -> Observed:
     """All that was written so far, read back."""
     log = StepLog(writer.paths)
-    log.refresh()
+    while log.refresh():
+        pass
     return Observed(
         roles=find_roles(log.steps, log.delivered, log.facts),
         loaded=log.loaded,

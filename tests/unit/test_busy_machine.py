@@ -19,8 +19,8 @@ from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.errors import MachineError
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
+from vtune.execution.observer import Watch
 from vtune.execution.quiet import LAUNCHES, Quiet
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.journal.study import open_study
 from vtune.phases import PhaseResult, run_phases

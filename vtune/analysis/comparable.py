@@ -170,12 +170,8 @@ def _lost_on_cores(measured: Measurement) -> float | None:
     return -math.log1p(-min(MOST_SHARE, queued + unseen * line + SLOWED * (used + unseen)))
 
 
-def others_share(record: TrialRecord, cores: float | None) -> float:
-    """Of the cores, what others kept busy; where nobody knows how many there are, of those that were busy."""
-    return _others_share(record.measurement, cores)
-
-
 def _others_share(measured: Measurement, cores: float | None) -> float:
+    """Of the cores, the share that others kept busy; where nobody knows how many there are, of those that were busy."""
     others = measured.others_cores or 0.0
     busy = max(1.0, others + (measured.tree_cores or 0.0))
     return min(1.0, max(0.0, others) / (cores or busy))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import Proposal
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 from vtune.telemetry.host import available_ram_bytes
 
 # A minute for all sizes, and the rest of the trial's time for the start, a few real batches and the loader alone.

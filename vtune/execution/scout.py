@@ -19,9 +19,9 @@ from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import Proposal, TrialOutcome, TrialSpec
 from vtune.errors import StorageError
 from vtune.execution.engines.engine import Engine
+from vtune.execution.observer import Watch
 from vtune.execution.prepare import prepare_trial
 from vtune.execution.sweep import sweep_if_stale
-from vtune.execution.trial import Watch
 from vtune.files import PRIVATE_FOLDER
 from vtune.foreign.read import read_json
 from vtune.journal.code import changed_code

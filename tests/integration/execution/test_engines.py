@@ -32,8 +32,8 @@ from vtune.execution.engines.simulated.surface import (
     StepCost,
     Surface,
 )
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.journal.step_log import StepLog
 from vtune.journal.trial_files import read_outcome

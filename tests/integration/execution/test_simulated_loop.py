@@ -17,7 +17,7 @@ from vtune.execution.engines.engine import Engine
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.recorded import RecordedEngine
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.journal.study import open_study
 from vtune.strategies.fixed import Once

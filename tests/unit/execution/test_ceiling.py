@@ -8,7 +8,7 @@ from support.records import a_record
 from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.record import TrialRecord
 from vtune.execution.ceiling import ORIGIN, ceiling_asked, ceiling_proposal, ceiling_watch
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 
 KEY = "train.py:9:Slow#0@1234"
 WATCH = Watch(window=Window(), planned=PlannedRun())

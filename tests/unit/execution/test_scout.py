@@ -14,8 +14,8 @@ from vtune.domain.knob import TrainLoader
 from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import EndedBy, Proposal, TrialOutcome, TrialSpec
 from vtune.errors import StorageError
+from vtune.execution.observer import Watch
 from vtune.execution.scout import ScoutFailed, known_loader, learn_loader
-from vtune.execution.trial import Watch
 from vtune.journal.paths import StudyPaths, TrialPaths
 
 KEY = "train.py:8:Patches#0 aaaa"

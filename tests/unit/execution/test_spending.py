@@ -15,9 +15,10 @@ from support.training_log import TrainingLog
 from support.trial_writer import PID
 from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
-from vtune.execution import trial as trial_module
+from vtune.execution import observer
+from vtune.execution.observer import ESTIMATES_SHARE, LOOKS_SHARE, Watch
 from vtune.execution.spending import Spending
-from vtune.execution.trial import ESTIMATES_SHARE, LOOKS_SHARE, Watch, run_trial
+from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
 
 SPEC = TrialSpec(
@@ -48,7 +49,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
     clocks = Clocks()
     monkeypatch.setattr(time, "monotonic", lambda: clocks.now_s)
     monkeypatch.setattr(time, "sleep", clocks.sleep)
-    monkeypatch.setattr(trial_module, "Spending", partial(Spending, spent=lambda: clocks.spent_s))
+    monkeypatch.setattr(observer, "Spending", partial(Spending, spent=lambda: clocks.spent_s))
     yield clocks
     monkeypatch.undo()
 
@@ -94,13 +95,13 @@ def test_a_watcher_takes_at_most_its_share_of_a_core(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
     look_s, estimate_s = 0.004, 0.04
-    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, look_s))
-    measured = trial_module.measure
+    monkeypatch.setattr(observer, "find_roles", clocks.spends(observer.find_roles, look_s))
+    measured = observer.measure
 
     def never_sure(*args: Any, **kwargs: Any) -> Any:
         return replace(measured(*args, **kwargs), samples_per_s=1.0, samples_per_s_ci95=(0.1, 9.0), rate_from="twin")
 
-    monkeypatch.setattr(trial_module, "measure", clocks.spends(never_sure, estimate_s))
+    monkeypatch.setattr(observer, "measure", clocks.spends(never_sure, estimate_s))
     training = Stepping(TrainingLog(tmp_path), clocks, step_s)
     watch = Watch(window=Window(steps=50, max_steps=300, trial_time_s=1e4), planned=PlannedRun())
     run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
@@ -113,7 +114,7 @@ def test_a_watcher_takes_at_most_its_share_of_a_core(
 def test_a_window_ends_with_its_steps_however_dear_a_look_is(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, 0.03))
+    monkeypatch.setattr(observer, "find_roles", clocks.spends(observer.find_roles, 0.03))
     training = Stepping(TrainingLog(tmp_path), clocks, 0.04)
     watch = Watch(window=Window(steps=50, max_steps=50), planned=PlannedRun())
     run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
@@ -137,7 +138,7 @@ class TwoRanks(Stepping):
 def test_ranks_are_told_to_end_after_a_step_that_none_has_passed_however_long_ago_the_last_look_was(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_module, "find_roles", clocks.spends(trial_module.find_roles, 0.06))
+    monkeypatch.setattr(observer, "find_roles", clocks.spends(observer.find_roles, 0.06))
     training = TwoRanks(tmp_path, clocks, 0.04)
     told: list[tuple[int, Any]] = []
 

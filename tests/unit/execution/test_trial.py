@@ -12,7 +12,8 @@ import pytest
 from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import trial as trial_module
-from vtune.execution.trial import Watch, run_trial
+from vtune.execution.observer import Watch
+from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
 
 SPEC = TrialSpec(

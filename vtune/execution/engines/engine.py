@@ -7,7 +7,7 @@ from typing import Protocol
 
 from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import TrialOutcome, TrialSpec
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 from vtune.journal.paths import TrialPaths
 
 

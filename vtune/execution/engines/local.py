@@ -14,9 +14,10 @@ from typing import Self
 from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import supervisor
+from vtune.execution.observer import Watch
 from vtune.execution.process_tree import Process, descendants, processes
 from vtune.execution.sweep import sweep
-from vtune.execution.trial import Watch, run_trial
+from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import outcome_from, read_outcome
 

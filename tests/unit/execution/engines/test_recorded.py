@@ -16,8 +16,8 @@ from vtune.execution.engines.engine import Engine
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.recorded import RecordedEngine
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths, TrialPaths
 

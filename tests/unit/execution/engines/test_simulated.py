@@ -24,8 +24,8 @@ from vtune.execution.engines.simulated.surfaces import (
     SMALL_VOLUMES,
 )
 from vtune.execution.engines.simulated.truth import true_rate, true_whole_run_rate
+from vtune.execution.observer import Watch
 from vtune.execution.read import read_trial
-from vtune.execution.trial import Watch
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import read_outcome
 

@@ -19,7 +19,7 @@ from vtune.execution.engines.simulated.telemetry import gpu_of, look_on
 from vtune.execution.engines.simulated.training import Training
 from vtune.execution.engines.simulated.watching import End, follow, interrupted
 from vtune.execution.engines.simulated.weather import Weather
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 from vtune.journal.paths import TrialPaths
 
 LEADER_PID = 4000

@@ -19,7 +19,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.errors import UsageError
 from vtune.execution.ceiling import ORIGIN
-from vtune.execution.trial import Watch
+from vtune.execution.observer import Watch
 from vtune.journal.files import dump_json
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths, TrialPaths

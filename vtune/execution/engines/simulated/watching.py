@@ -17,6 +17,7 @@ from vtune.execution.engines.simulated.memory import Held, death_of
 from vtune.execution.engines.simulated.recording import Recording, record
 from vtune.execution.engines.simulated.telemetry import look_on
 from vtune.execution.engines.simulated.training import Training
+from vtune.execution.observer import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 from vtune.execution.sampling import SAMPLE_S
 from vtune.execution.stopping import (
     STEPS_BETWEEN,
@@ -25,7 +26,6 @@ from vtune.execution.stopping import (
     waits_for_ground,
     waits_for_long_steps,
 )
-from vtune.execution.trial import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 
 # Steps that are simulated at least before anything is measured of them.
 FIRST_LOOK = 4
