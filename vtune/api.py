@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from vtune.analysis.others_words import STOP_THEM
-from vtune.config.experiment_file import write_experiment
 from vtune.config.program import resolve_program
 from vtune.domain.experiment import Experiment
 from vtune.domain.launch import LaunchResult
 from vtune.domain.machine import Machine
 from vtune.domain.phases import AskedPhases, Walk
-from vtune.domain.progress import TuningEvent, UnprovenLeft
+from vtune.domain.progress import TuningEvent
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Space
 from vtune.domain.selftest import CellResult
 from vtune.domain.trial import TrialStatus
-from vtune.errors import MachineError, UsageError, VtuneError
+from vtune.errors import MachineError, VtuneError
 from vtune.execution.engines.local import LocalEngine
-from vtune.execution.inside_hold import held
-from vtune.execution.launch_running import running_launch
-from vtune.execution.protection import check_protection, folders_written
 from vtune.execution.quiet import BUSY_WAIT_S, Quiet, disturbed
 from vtune.execution.scout import known_loader
-from vtune.execution.sweep import files_put_back, left_unproven, sweep_if_stale, sweep_overlapping, sweep_stale
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths
-from vtune.journal.study import check_machine, open_study
+from vtune.journal.study import check_machine
 from vtune.knobs.describe import KnobView, describe_all
 from vtune.knobs.values import ranks_of
 from vtune.launcher.checks import check_nobody_measures, check_nothing_runs, check_overwrites, check_room, check_stale
 from vtune.launcher.plan import PlannedLaunch
 from vtune.launcher.run import run_launch
 from vtune.launcher.telling import Notify
+from vtune.opening import INJECT as INJECT
+from vtune.opening import check_platform, opened
 from vtune.phases import PhaseResult, run_phases
 from vtune.racing import PlannedRace, RaceResult, planned_race, run_race
 from vtune.reporting.comparison import Comparison, compare_references
@@ -60,10 +55,7 @@ from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
 from vtune.telemetry.survey import Survey
 from vtune.telemetry.survey import survey as survey_of
-from vtune.tuner import Tuning, find_ceiling, tune
-
-# Nobody imports the worker: it is put in front of the training's PYTHONPATH.
-INJECT = Path(__file__).parent / "worker" / "inject"
+from vtune.tuner import find_ceiling, tune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +83,7 @@ def probe(
     one, fed from memory: how fast with data for free, and how large a batch fits. While others hold the cores that it
     would use it waits, at most `busy_wait_s`, and raises; `anyway` measures all the same and decides nothing."""
     quiet = Quiet(wait_s=busy_wait_s, anyway=anyway, launches=1, hint=STOP_THEM)
-    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
+    with opened(experiment, results, notify, quiet, wait=wait) as tuning:
         strategy = Once(experiment.settings, already=last_trial(tuning.study.journal.read()))
         record = tune(tuning, strategy)[-1]
         completed = record.status is TrialStatus.COMPLETED
@@ -121,7 +113,7 @@ def race(
     """Fresh launches in rounds until one is shown to be faster or they are equal. What the journal has of the same race
     is gone on with."""
     quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
-    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
+    with opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_race(tuning, asked)
 
 
@@ -160,7 +152,7 @@ def phase(
     """The phases of a plan in their order, each winner carried forward and what fails rolled back. What the journal has
     already is not measured again."""
     quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
-    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
+    with opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_phases(tuning, _within_cores(asked, experiment, tuning.machine))
 
 
@@ -218,7 +210,7 @@ def search(
     """All knobs together, each trial where it is worth most by those before it. What the journal has already is not
     measured again."""
     quiet = Quiet(wait_s=busy_wait_s, anyway=anyway)
-    with _opened(experiment, results, notify, quiet, wait=wait) as tuning:
+    with opened(experiment, results, notify, quiet, wait=wait) as tuning:
         return run_search(tuning, asked)
 
 
@@ -362,55 +354,3 @@ def selftest(
             raise MachineError(found.blocked.because, hint=found.blocked.instead)
         survey = found.survey
     return run_selftest(survey, this_machine(gpus=survey.gpus), results=results, inject=INJECT, notify=notify)
-
-
-@contextmanager
-def _opened(
-    experiment: Experiment, results: Path, notify: Callable[[TuningEvent], None], quiet: Quiet, *, wait: bool
-) -> Iterator[Tuning]:
-    """The study for this process alone, with what is asked of it written down."""
-    check_platform()
-    machine = this_machine(declared_cores=experiment.declared_cores)
-    with open_study(results, experiment.study, machine, wait=wait) as study:
-        _check_no_full_run(study.paths)
-        swept = sweep_stale(study.paths.trials)
-        swept += [study.paths.scout.root] if sweep_if_stale(study.paths.scout.root) else []
-        _tell_swept(swept, notify)
-        unproven = left_unproven(study.paths.trials)
-        if unproven:
-            notify(UnprovenLeft(trials=tuple(folder.name for folder in unproven)))
-        instead = check_protection(experiment, study.paths)
-        if instead is not None:
-            notify(instead)
-        alone = held(instead.folders, study.paths, wait=wait) if instead is not None else nullcontext()
-        with alone:
-            _tell_swept(sweep_overlapping(folders_written(experiment)), notify)
-            write_experiment(experiment, study.paths.experiment)
-            engine = LocalEngine(INJECT)
-            yield Tuning(study=study, experiment=experiment, engine=engine, machine=machine, notify=notify, quiet=quiet)
-
-
-def _tell_swept(folders: Iterable[Path], notify: Callable[[TuningEvent], None]) -> None:
-    for found in map(files_put_back, folders):
-        if found is not None:
-            notify(found)
-
-
-def _check_no_full_run(study: StudyPaths) -> None:
-    """Trials beside it would measure neither, and a training that says nowhere in its config where it writes would
-    write over what the run has saved."""
-    running = running_launch(study)
-    if running is not None:
-        raise UsageError(
-            f"launch {running.number} of study {study.root.name} runs as process {running.pid}: a trial beside it would"
-            " be slowed down by it, and slow it down",
-            hint=f"wait for its end, or end it: kill {running.guard_pid or running.pid} lets it save",
-        )
-
-
-def check_platform() -> None:
-    if sys.platform != "linux":
-        raise MachineError(
-            f"trials run on Linux and WSL2 only, this is {sys.platform}",
-            hint="run vtune where the training runs; reports can be read anywhere",
-        )

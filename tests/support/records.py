@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vtune.domain.record import (
-    Diagnosis,
-    GpuUse,
-    Measurement,
-    ProcessUse,
-    Projection,
-    StageTime,
-    StepTimes,
-    TrialRecord,
-)
+from vtune.domain.machine_use import GpuUse, ProcessUse, StageTime
+from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 

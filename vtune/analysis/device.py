@@ -16,7 +16,8 @@ from vtune.analysis.window import StepWindow
 from vtune.domain.effects import Scalar
 from vtune.domain.events import DeviceStepped, Fact, StageEnded, StageName
 from vtune.domain.machine import bare_uuid
-from vtune.domain.record import Measurement, StageTime
+from vtune.domain.machine_use import StageTime
+from vtune.domain.record import Measurement
 
 STAGES: tuple[StageName, ...] = ("transfer", "forward", "loss", "backward", "step")
 # Without the driver's word only a part of the device's idle time can be proven: below this it says nothing.

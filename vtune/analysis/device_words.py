@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_, seconds
-from vtune.domain.record import GpuUse, Measurement
+from vtune.domain.record import Measurement
 
 # Clocks that were held down in fewer of the samples than this explain nothing.
 OFTEN = 0.1

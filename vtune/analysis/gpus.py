@@ -10,8 +10,9 @@ from vtune.analysis.vram import Allocator, VramPeak, allocators, vram_peak
 from vtune.domain.events import Fact, GpuSample, TelemetrySample
 from vtune.domain.experiment import Limit
 from vtune.domain.machine import Gpu, bare_uuid
+from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_
-from vtune.domain.record import GpuUse, Measurement
+from vtune.domain.record import Measurement
 
 # From, to: seconds of the monotonic clock.
 Span = tuple[float, float]

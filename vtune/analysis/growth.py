@@ -25,7 +25,8 @@ from vtune.analysis.roles import Roles, TrainPass
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import BatchLoaded, Fact, TelemetrySample
 from vtune.domain.experiment import PlannedRun
-from vtune.domain.record import Measurement, RamGrowth
+from vtune.domain.machine_use import RamGrowth
+from vtune.domain.record import Measurement
 
 # Of a window in which memory grows: enough to tell a leak, those left out in which a worker was missing.
 ENOUGH_LOOKS = LEAST_LEVELS + 4

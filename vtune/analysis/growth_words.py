@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vtune.domain.machine_use import RamGrowth
 from vtune.domain.numbers import bytes_, seconds
-from vtune.domain.record import Measurement, RamGrowth
+from vtune.domain.record import Measurement
 
 # Searching for the step at which a limit is passed: beyond so many nobody waits.
 FARTHEST_STEP = 2**40

@@ -22,22 +22,29 @@ from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_pe
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.repeated_trial import in_this_trial, makes_invalid, samples_evidence
 from vtune.analysis.repeated_words import in_present_settings, what_repeats
-from vtune.analysis.root_cause import failed_thread, failures_of, worker_slots
+from vtune.analysis.root_cause import failures_of, worker_slots
 from vtune.analysis.tail import pooled
+from vtune.analysis.trial_notes import (
+    counting_notes,
+    declared_note,
+    outcome_notes,
+    thread_note,
+    unknown_notes,
+    unread_gpus_note,
+    vram_limit_note,
+)
 from vtune.analysis.validation import ended_in_validation, validation_note
 from vtune.analysis.verify import mismatch
 from vtune.analysis.verify_mathematics import contradiction, unverified
 from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
 from vtune.domain.effects import Scalar
-from vtune.domain.events import Fact, ProcessStack
+from vtune.domain.events import ProcessStack
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Diagnosis, Measurement, TrialRecord
 from vtune.domain.trial import TrialOutcome, TrialSpec, TrialStatus
 
 # As many lines of the training's own words as fit a screen beside the panel.
-# Names of segments in a note.
-SHOWN_SEGMENTS = 4
 LAST_WORDS_LINES = 12
 NOT_VALIDATED = "what is said of the GPU is not validated here: vtune doctor --selftest proves it on this machine"
 
@@ -180,12 +187,12 @@ def judge(
         diagnosis=diagnosis,
         notes=(
             *own_notes,
-            *_notes(outcome, observed.facts),
+            *outcome_notes(outcome, observed.facts),
             *guard_notes(outcome),
-            *_thread_note(status, last_words),
+            *thread_note(status, last_words),
             *batch_notes(measured, own, batch_factor),
-            *_declared_note(machine),
-            *_counting_notes(observed),
+            *declared_note(machine),
+            *counting_notes(observed),
             *([repeats] if repeats is not None and status is not TrialStatus.INVALID else []),
             *(
                 f"not verified: {one}; whether it took effect is not to be seen from outside the training's code"
@@ -195,9 +202,9 @@ def judge(
             ),
             *gpu_notes(measured.gpus),
             *([NOT_VALIDATED] if measured.gpus and not gpu_validated else []),
-            *_unknown_notes(measured),
-            *_unread_gpus_note(measured, machine),
-            *_vram_limit_note(measured, vram_limit),
+            *unknown_notes(measured),
+            *unread_gpus_note(measured, machine),
+            *vram_limit_note(measured, vram_limit),
             *held_notes(observed.facts, measured.gpus, completed=status is TrialStatus.COMPLETED),
             *(
                 validation_note(measured, asked=window.validation, died_in_it=died_in_validation)
@@ -274,12 +281,6 @@ def _no_number(observed: Observed) -> tuple[int | None, str | None]:
     return step, str(last.data.get("value"))
 
 
-def _thread_note(status: TrialStatus, last_words: str) -> list[str]:
-    """It ends the thread and nothing else: a training may go on without what it did."""
-    failed = failed_thread(last_words) if status is not TrialStatus.HUNG else None
-    return [f"of the training's own: {failed}"] if failed else []
-
-
 def _over_vram(measured: Measurement, limit: Limit | None) -> tuple[int, int, int] | None:
     over = over_vram_limit(measured.gpus, limit) if limit is not None else None
     if over is None:
@@ -305,36 +306,6 @@ def _vram_guard(
     return {} if over is None else {"vram_guard": {"limit_bytes": over[1], "device_bytes": over[0].vram_total_bytes}}
 
 
-def _vram_limit_note(measured: Measurement, limit: Limit | None) -> list[str]:
-    if limit is None:
-        return []
-    if any(
-        gpu.vram_peak_bytes is not None and limit.resolve(gpu.vram_total_bytes) is not None for gpu in measured.gpus
-    ):
-        return []
-    if measured.vram_peak_bytes is not None:
-        why = "how much memory the device has is not known"
-    else:
-        why = next((gpu.unknown["vram"] for gpu in measured.gpus if "vram" in gpu.unknown), "no GPU was seen")
-    return [f"the VRAM limit was not judged: {why}"]
-
-
-def _unknown_notes(measured: Measurement) -> list[str]:
-    """A peak that limits are judged by must not be missing without a word; the other reasons stand in the record."""
-    because = measured.unknown.get("ram_peak_bytes")
-    return [f"the RAM's peak is not known: {because}"] if because else []
-
-
-def _declared_note(machine: Machine) -> list[str]:
-    """What was measured is of the cores that are here: it must not be read as the other machine's."""
-    return [] if machine.declared_cores is None else [f"the number of cores is the experiment's: {machine.cores_text}"]
-
-
-def _unread_gpus_note(measured: Measurement, machine: Machine) -> list[str]:
-    because = machine.gpus_unread_because
-    return [f"no GPU was watched: {because}"] if because and not measured.gpus else []
-
-
 def _left_alone(observed: Observed) -> str:
     train = observed.roles.train if observed.roles is not None else None
     reasons = [
@@ -344,42 +315,6 @@ def _left_alone(observed: Observed) -> str:
         for reason in (fact.data.get("left_alone") or {}).values()
     ]
     return f": {reasons[0]}" if reasons else ""
-
-
-def _counting_notes(observed: Observed) -> list[str]:
-    """How samples were counted, where that is not beyond doubt."""
-    roles = observed.roles
-    if roles is None or roles.train is None:
-        return []
-    lines = []
-    if len(roles.ranks) > 1:
-        alike = roles.times == len(roles.ranks)
-        how = "alike: their samples" if alike else "each at a pace of its own: their rates"
-        lines.append(f"{len(roles.ranks)} processes step {how} are added up as those of one training")
-    if roles.batches and not any(batch.samples for batch in roles.batches):
-        lines.append("samples are counted by the leading dimension of what the loader yields (batch_size is None)")
-    return lines
-
-
-def _notes(outcome: TrialOutcome, facts: Sequence[Fact]) -> list[str]:
-    lines = []
-    for fact in facts:
-        if fact.name == "loader":
-            for option, reason in (fact.data.get("left_alone") or {}).items():
-                lines.append(f"{option} of the loader at {fact.data.get('where')} was left alone: {reason}")
-        if fact.name == "problem":
-            lines.append(f"instrumentation: {fact.data.get('text')}")
-        if fact.name == "unknown":
-            lines.append(f"not seen, {fact.data.get('what')}: {fact.data.get('because')}")
-    if outcome.shm_left:
-        shown = ", ".join(outcome.shm_left[:SHOWN_SEGMENTS]) + (" …" if len(outcome.shm_left) > SHOWN_SEGMENTS else "")
-        lines.append(
-            f"left in /dev/shm, where it appeared during the trial: {shown}; nobody was seen using it, so it was not"
-            " removed"
-        )
-    if outcome.ended_by == "itself" and outcome.stragglers:
-        lines.append(f"{outcome.stragglers} processes outlived the training and were stopped")
-    return list(dict.fromkeys(lines))
 
 
 def _evidence(status: TrialStatus, outcome: TrialOutcome, observed: Observed, last_words: str) -> dict[str, object]:

@@ -17,9 +17,10 @@ from vtune.analysis.race import DELTA
 from vtune.analysis.two_sides import Z99
 from vtune.domain.choice import Ratio
 from vtune.domain.experiment import Limits
+from vtune.domain.machine_use import ProcessUse
 from vtune.domain.numbers import tells_nothing, times_of
 from vtune.domain.phases import Success
-from vtune.domain.record import ProcessUse, TrialRecord
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
 Memory = Literal["RAM", "VRAM", "shm"]

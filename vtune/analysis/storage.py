@@ -12,8 +12,9 @@ from typing import TypeVar
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import BatchLoaded, ProcessSample, TelemetrySample
+from vtune.domain.machine_use import ProcessUse
 from vtune.domain.numbers import bytes_
-from vtune.domain.record import Cache, Measurement, ProcessUse
+from vtune.domain.record import Cache, Measurement
 
 # Less than this, in all or by batch, is not the data: indices come through a pipe, a worker opens a source file.
 LEAST_REQUESTED_BYTES = 2**20

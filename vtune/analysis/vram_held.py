@@ -10,8 +10,8 @@ from typing import Any
 from vtune.domain.events import Fact
 from vtune.domain.experiment import Limit
 from vtune.domain.machine import bare_uuid
+from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_
-from vtune.domain.record import GpuUse
 
 ITSELF_FULL = "itself had"
 ASKED = re.compile(r"[Tt]ried to allocate (?P<amount>\d+(?:\.\d+)?) ?(?P<unit>[KkMGT]i?B)")

@@ -155,7 +155,7 @@ class NotComeYet:
 
 
 # Something in the window speaks against the rate …
-Seen = (
+InWindow = (
     NoLoader
     | FewSteps
     | FewBatches
@@ -169,11 +169,11 @@ Seen = (
     | CacheFills
 )
 # … or nothing does, and the window cannot know.
-Unseen = ShortWindow | PartOfEpoch | FromStorage | NotComeYet
-Doubt = Seen | Unseen
+BeyondWindow = ShortWindow | PartOfEpoch | FromStorage | NotComeYet
+Doubt = InWindow | BeyondWindow
 DOUBTS: tuple[type[Doubt], ...] = get_args(Doubt)
 
 
 def only_unseen(doubts: tuple[Doubt, ...]) -> bool:
     """The window itself was calm."""
-    return bool(doubts) and all(isinstance(doubt, Unseen) for doubt in doubts)
+    return bool(doubts) and all(isinstance(doubt, BeyondWindow) for doubt in doubts)

@@ -8,19 +8,16 @@ from typing import Any
 
 from vtune.domain.compared import Beat
 from vtune.domain.consumed import Consumed, NoBatch
+from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
 from vtune.domain.others import OtherProgram, OthersOnCores
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import (
     Ceiling,
     Diagnosis,
-    GpuUse,
     Measurement,
     Pause,
-    ProcessUse,
     Projection,
-    RamGrowth,
     Rung,
-    StageTime,
     StepTimes,
     Tail,
     TrainingCost,

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from vtune.analysis.search.fronts import fronts
 from vtune.domain.choice import Ratio
-from vtune.domain.record import GpuUse, Measurement, TrialRecord
+from vtune.domain.machine_use import GpuUse
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.knobs.registry import KNOB_NAMES
 from vtune.reporting.inert import in_csv
 from vtune.reporting.study_report import StudyReport

@@ -9,11 +9,12 @@ from vtune.domain.experiment import Limit
 from vtune.domain.numbers import bytes_, many, money, rate, seconds, trials_text
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.reporting.adopt import Adoption, how_to_adopt
+from vtune.reporting.failures import Failure, failures
 from vtune.reporting.inert import fenced, in_markdown
 from vtune.reporting.phase_markdown import phases_in_markdown
 from vtune.reporting.search_markdown import search_in_markdown, shown_in_markdown
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.summary import BEST, Failure, failures, outcomes, summarize, why_beyond
+from vtune.reporting.summary import BEST, outcomes, summarize, why_beyond
 from vtune.reporting.words import (
     cost_text,
     ram_cell,

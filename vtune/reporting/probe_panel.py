@@ -13,8 +13,9 @@ from rich.text import Text
 from vtune.analysis.doubts import is_calm
 from vtune.analysis.others_words import MARK
 from vtune.domain.experiment import Price
+from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
-from vtune.domain.record import GpuUse, Measurement, TrialRecord
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
 from vtune.reporting.vram_rows import vram_rows

@@ -19,11 +19,12 @@ from vtune.domain.effects import Scalar
 from vtune.domain.numbers import bytes_, rate, seconds, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.reporting.adopt import how_to_adopt
+from vtune.reporting.failures import failures
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import phases_section
 from vtune.reporting.search_panel import search_section, shown_section
 from vtune.reporting.study_report import StudyReport
-from vtune.reporting.summary import failures, outcomes, ranked_rate, summarize, why_beyond
+from vtune.reporting.summary import outcomes, ranked_rate, summarize, why_beyond
 from vtune.reporting.words import cost_text, marked, ram_cell, ratio_cell, setting_word, settings_by_kind, settings_cell
 
 # What fits a screen; all of it is in report.md.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
 from vtune.reporting.commands import probe_command
+from vtune.reporting.failures import Failure, count_of_failed, failure_line, failures, statuses_text
 from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.phase_words import nothing_to_gain_text
@@ -51,16 +51,6 @@ class Summary:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Trials that ended alike, with what one of them said last."""
-
-    status: TrialStatus
-    detail: str
-    trials: tuple[int, ...]
-    last_words: tuple[str, ...]
-
-
 def summarize(report: StudyReport) -> Summary:
     choice, records = report.choice, report.compared
     if not records:
@@ -88,26 +78,9 @@ def summarize(report: StudyReport) -> Summary:
     )
 
 
-def failures(records: Iterable[TrialRecord]) -> list[Failure]:
-    """Alike ones together: twenty trials out of memory are one story."""
-    groups: dict[tuple[TrialStatus, str], list[TrialRecord]] = {}
-    for record in records:
-        if record.status is not TrialStatus.COMPLETED:
-            groups.setdefault((record.status, record.detail or "no detail is known"), []).append(record)
-    return [
-        Failure(
-            status=status,
-            detail=detail,
-            trials=tuple(record.trial for record in group),
-            last_words=next((words for record in group if (words := _last_words(record))), ()),
-        )
-        for (status, detail), group in groups.items()
-    ]
-
-
 def why_beyond(summary: Summary, told: Iterable[Failure]) -> tuple[str, ...]:
     """Without what stands beside the last words of those that failed."""
-    said = {_failure_line(failure) for failure in told}
+    said = {failure_line(failure) for failure in told}
     return tuple(line for line in summary.why if line not in said)
 
 
@@ -308,7 +281,7 @@ def _why_so(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> li
             lines.append(f"trial {record.trial} was not shown to be steady{because}")
     failed = [record for record in report.compared if record.status is not TrialStatus.COMPLETED]
     if failed:
-        lines.append(_count_of(failed))
+        lines.append(count_of_failed(failed))
     return [*lines, f"trial {best.trial}: {best.diagnosis.verdict}", *best.diagnosis.why]
 
 
@@ -354,25 +327,12 @@ def _nothing_measured(records: Sequence[TrialRecord]) -> Words:
     if not failed:
         one = records[0]
         return f"no rate could be measured: {one.diagnosis.verdict}", list(one.diagnosis.why), list(one.diagnosis.next)
-    verdict = _count_of(failed)
+    verdict = count_of_failed(failed)
     if len(failed) == len(records):
         whole = "the trial did not complete" if len(records) == 1 else f"none of {len(records)} trials completed"
-        verdict = f"{whole}: {_statuses(failed)}"
-    why = [_failure_line(failure) for failure in failures(failed)[:MOST_NAMED]]
+        verdict = f"{whole}: {statuses_text(failed)}"
+    why = [failure_line(failure) for failure in failures(failed)[:MOST_NAMED]]
     return verdict, why, [line for record in failed for line in record.diagnosis.next][: MOST_NAMED * 2]
-
-
-def _failure_line(failure: Failure) -> str:
-    return f"{trials_text(failure.trials)}: {failure.detail}"
-
-
-def _count_of(failed: Sequence[TrialRecord]) -> str:
-    return f"{len(failed)} {'trial' if len(failed) == 1 else 'trials'} did not complete: {_statuses(failed)}"
-
-
-def _statuses(failed: Sequence[TrialRecord]) -> str:
-    counts = Counter(record.status.value.replace("_", " ") for record in failed).most_common()
-    return counts[0][0] if len(failed) == 1 else ", ".join(f"{count} {status}" for status, count in counts)
 
 
 def _rate_line(record: TrialRecord, choice: Choice) -> str:
@@ -419,8 +379,3 @@ def _notes(records: Sequence[TrialRecord], remarks: Sequence[str]) -> list[str]:
         return note if len(trials) == everywhere else f"{trials_text(trials, MOST_NAMED)}: {note}"
 
     return [*lines, *map(line, often), *remarks, *map(line, seldom)]
-
-
-def _last_words(record: TrialRecord) -> tuple[str, ...]:
-    words = record.evidence.get("last_words")
-    return tuple(map(str, words)) if isinstance(words, list | tuple) else ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from statistics import mean
 
 from vtune.domain.machine import bare_uuid
-from vtune.domain.record import GpuUse
+from vtune.domain.machine_use import GpuUse
 from vtune.domain.selftest import Verdict
 from vtune.selftest import gpu_verdicts, verdicts
 from vtune.selftest.cells import BATCH, RUNS, Cell, instrumentation, of_record, rate_of

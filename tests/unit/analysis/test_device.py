@@ -14,7 +14,8 @@ from vtune.analysis.measure import Observed, measure
 from vtune.analysis.roles import Roles, find_roles
 from vtune.analysis.window import step_windows
 from vtune.domain.experiment import PlannedRun
-from vtune.domain.record import GpuUse, Measurement
+from vtune.domain.machine_use import GpuUse
+from vtune.domain.record import Measurement
 from vtune.journal.step_log import StepLog
 
 UUID = "00000000-0000-0000-0000-00000000000a"

@@ -6,7 +6,8 @@ from support.records import a_record
 from vtune.analysis.advice import Again
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
-from vtune.domain.record import GpuUse, ProcessUse, Projection, RamGrowth, StageTime, WorkerCost
+from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
+from vtune.domain.record import Projection, WorkerCost
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(

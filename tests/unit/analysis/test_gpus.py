@@ -6,7 +6,8 @@ from vtune.analysis.gpus import gpu_notes, over_vram_limit, with_gpus
 from vtune.domain.events import Fact, GpuSample, TelemetrySample
 from vtune.domain.experiment import Limit
 from vtune.domain.machine import Gpu
-from vtune.domain.record import GpuUse, Measurement
+from vtune.domain.machine_use import GpuUse
+from vtune.domain.record import Measurement
 
 GIB = 2**30
 ZERO = Gpu(index=0, uuid="GPU-aa", name="H100", memory_bytes=80 * GIB)

@@ -7,7 +7,8 @@ from tests.support.records import a_record
 from vtune.analysis.fit import excess_of, needs_text
 from vtune.analysis.growth_words import growth_advice, growth_lines, passes_limit
 from vtune.domain.experiment import Limit, Limits
-from vtune.domain.record import Measurement, RamGrowth, TrialRecord
+from vtune.domain.machine_use import RamGrowth
+from vtune.domain.record import Measurement, TrialRecord
 from vtune.journal.records import record_from_json, record_to_json
 
 MIB, GIB = 2**20, 2**30

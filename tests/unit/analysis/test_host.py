@@ -11,7 +11,8 @@ from vtune.analysis.measure import Observed, measure
 from vtune.analysis.roles import find_roles
 from vtune.domain.experiment import PlannedRun
 from vtune.domain.machine import Machine
-from vtune.domain.record import GpuUse, Measurement, StageTime, StepTimes
+from vtune.domain.machine_use import GpuUse, StageTime
+from vtune.domain.record import Measurement, StepTimes
 from vtune.journal.step_log import StepLog
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)

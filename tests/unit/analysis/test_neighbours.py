@@ -10,7 +10,8 @@ from vtune.analysis.choose import choose
 from vtune.analysis.comparable import lost_of
 from vtune.analysis.compare import lost_to_others
 from vtune.domain.choice import Choice
-from vtune.domain.record import ProcessUse, TrialRecord
+from vtune.domain.machine_use import ProcessUse
+from vtune.domain.record import TrialRecord
 
 BASELINE = a_trial(1, 10.0)
 FOUR = {"workers": 4}

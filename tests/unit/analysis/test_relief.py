@@ -13,7 +13,8 @@ from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import Root
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
-from vtune.domain.record import Measurement, RamGrowth
+from vtune.domain.machine_use import RamGrowth
+from vtune.domain.record import Measurement
 from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import EndedBy, MemoryGroupEnd, Passed, TrialOutcome, TrialStatus
 

@@ -10,8 +10,9 @@ from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
 from vtune.analysis.rungs import Judged, batch_words, judge_rung, loading_most, ruled_out, threads_most, too_big_for
 from vtune.domain.experiment import Limit, Limits
+from vtune.domain.machine_use import ProcessUse
 from vtune.domain.phases import Success
-from vtune.domain.record import ProcessUse, TrialRecord
+from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
 BEFORE = a_trial(1, 10.0)

@@ -10,7 +10,8 @@ from vtune.analysis.roles import find_roles
 from vtune.analysis.storage import storage_lines
 from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import PlannedRun
-from vtune.domain.record import Measurement, ProcessUse
+from vtune.domain.machine_use import ProcessUse
+from vtune.domain.record import Measurement
 from vtune.journal.step_log import StepLog
 
 MB = 10**6

@@ -13,7 +13,8 @@ from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, OptimizerStepped
 from vtune.domain.experiment import Limit, Limits
-from vtune.domain.record import GpuUse, Measurement, TrialRecord
+from vtune.domain.machine_use import GpuUse
+from vtune.domain.record import Measurement, TrialRecord
 
 GIB = 2**30
 ENDED = "the training ended with exit code 1 after 5 steps: torch.OutOfMemoryError: CUDA out of memory"

@@ -6,7 +6,8 @@ import pytest
 from vtune.analysis.costs import Costs
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.what_if import with_what_if
-from vtune.domain.record import Measurement, ProcessUse
+from vtune.domain.machine_use import ProcessUse
+from vtune.domain.record import Measurement
 
 
 def costs(load: float, own: float, workers: int = 2) -> Costs:

@@ -15,7 +15,8 @@ from vtune.analysis.model.points import Floats, Nearness, Points, closeness, poi
 from vtune.analysis.model.rungs import SeenRung
 from vtune.analysis.model.setup import Regime, Setup
 from vtune.analysis.queues import BEYOND_THE_QUEUE, batch_in_shm, beside_the_queues, needed_shm_bytes
-from vtune.domain.record import Measurement, RamGrowth, TrialRecord
+from vtune.domain.machine_use import RamGrowth
+from vtune.domain.record import Measurement, TrialRecord
 
 # Of a device's memory, the part that a batch does not change: model, optimizer, context. More of it is less likely.
 VRAM_FIXED = np.linspace(0.0, 0.9, 19)

@@ -12,7 +12,8 @@ from vtune.analysis.model.predict import Model
 from vtune.analysis.queues import needed_shm_bytes
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limit, Limits
-from vtune.domain.record import Ceiling, GpuUse, RamGrowth, Rung, TrialRecord
+from vtune.domain.machine_use import GpuUse, RamGrowth
+from vtune.domain.record import Ceiling, Rung, TrialRecord
 from vtune.domain.trial import TrialStatus
 
 GIB = 2**30

@@ -8,7 +8,8 @@ import pytest
 from support.studies import a_trial
 from vtune.analysis.model.rows import Row, row_of
 from vtune.analysis.model.setup import Base
-from vtune.domain.record import ProcessUse, TrainingCost, TrialRecord, WorkerCost
+from vtune.domain.machine_use import ProcessUse
+from vtune.domain.record import TrainingCost, TrialRecord, WorkerCost
 
 WORKER = WorkerCost(batch_s=0.4, cpu_fraction=0.75, batches=100, delivering=4, cv=0.2, dispatch_s=0.001)
 TRAINING = TrainingCost(batch_s=0.02, cv=0.1, delivery_s=0.002)
