@@ -14,6 +14,7 @@ from vtune.domain.experiment import PlannedRun
 from vtune.domain.record import Measurement
 from vtune.domain.steady import (
     DOUBTS,
+    BeyondWindow,
     CacheFills,
     Doubt,
     FromStorage,
@@ -23,7 +24,6 @@ from vtune.domain.steady import (
     ShortWindow,
     Spells,
     Trend,
-    Unseen,
     only_unseen,
 )
 from vtune.journal.records import doubt_from_json, doubt_to_json
@@ -149,7 +149,7 @@ def test_every_doubt_has_words_and_comes_back_from_the_journal() -> None:
 def test_a_doubt_about_the_unseen_alone_leaves_a_window_calm() -> None:
     unseen = ShortWindow(steps=60, seconds=8.0)
     assert only_unseen((unseen,)) and not only_unseen(()) and not only_unseen((unseen, CacheFills()))
-    assert set(get_args(Unseen)) < set(DOUBTS)
+    assert set(get_args(BeyondWindow)) < set(DOUBTS)
 
 
 def test_the_ground_is_told_in_one_line_and_an_older_journals_reason_stays(tmp_path: Path) -> None:
