@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -40,8 +41,9 @@ from vtune.journal.step_log import StepLog
 
 Phase = Literal["starting", "loading", "stepping", "ending"]
 
-# New records are read this often: the trial overshoots its window by about as much.
-POLL_S = 0.1
+# New records are read this often: the trial overshoots its window by about as much. On full cores more seldom, so that
+# it takes no more than this share of a core, but so often at least.
+POLL_S, POLL_SHARE, SELDOM_POLL_S = 0.1, 0.004, 0.5
 PROGRESS_S = 0.5
 # A look goes through all steps so far, an estimate replays them: on cores that are all busy with loader workers, both
 # are taken from the training (decision 0006). Shares of one core.
@@ -106,8 +108,9 @@ class Observer:
         self.ending: EndedBy = "itself"
         self._overdue_s = math.inf
         self._log = StepLog(folder)
-        self._looks = Spending(LOOKS_SHARE, every_s=POLL_S, now_s=started_s)
-        self._estimates = Spending(ESTIMATES_SHARE, every_s=ESTIMATE_S, now_s=started_s)
+        spending = partial(Spending, now_s=started_s, cores_are_full=sampling.cores_are_full)
+        self._looks = spending(LOOKS_SHARE, every_s=POLL_S)
+        self._estimates = spending(ESTIMATES_SHARE, every_s=ESTIMATE_S)
         self._vram_due_s = started_s
         # Records since the last look; with so many steps the window may be full.
         self._has_news, self._full_at = False, 0
@@ -121,6 +124,10 @@ class Observer:
         self._estimate: Measurement | None = None
         self._estimated_at = -1
         self._beat_look_at = LEAST_STEPS
+
+    def pause_s(self, spent_s: float) -> float:
+        """Before the next look, of which the last one took so much processor time."""
+        return min(SELDOM_POLL_S, max(POLL_S, spent_s / POLL_SHARE)) if self._sampling.cores_are_full() else POLL_S
 
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log when it grew."""

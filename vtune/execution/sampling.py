@@ -12,6 +12,7 @@ from io import RawIOBase
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.machine import Gpu
 from vtune.execution.running import RunningTrial
+from vtune.execution.spending import THRIFT
 from vtune.files import DISK_REFUSES
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import TrialPaths
@@ -47,7 +48,7 @@ class Sampling:
         taken = self._host.sample(now_s, with_pss, needed=needed)
         taken = replace(taken, gpus=self._devices.take(process.pid for process in taken.processes))
         if with_pss or taken.ram_bytes is not None:
-            self._pss_due_s = now_s + PSS_S
+            self._pss_due_s = now_s + (THRIFT * PSS_S if self.cores_are_full() else PSS_S)
         self.samples.append(taken)
         # A full disk costs this sample's line, not the trial.
         try:
@@ -71,6 +72,9 @@ class Sampling:
 
     def meet_devices(self, told: Iterable[Fact]) -> None:
         self._devices.follow(uuid for fact in told if isinstance(uuid := fact.data.get("uuid"), str))
+
+    def cores_are_full(self) -> bool:
+        return self._host.cores_are_full
 
     @property
     def ram_bytes(self) -> int | None:

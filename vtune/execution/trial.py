@@ -11,7 +11,7 @@ from dataclasses import replace
 from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.execution.evidence import KernelWitness
-from vtune.execution.observer import POLL_S, Observer, Watch
+from vtune.execution.observer import Observer, Watch
 from vtune.execution.ram_limits import ram_limits
 from vtune.execution.running import RunningTrial, Starter
 from vtune.execution.sampling import Sampling
@@ -71,8 +71,8 @@ def _with_kernels_words(
 
 def _follow(trial: RunningTrial, observer: Observer, notify: Callable[[TuningEvent], None]) -> TrialOutcome:
     while True:
+        begun_s, now = time.thread_time(), time.monotonic()
         outcome = trial.poll()
-        now = time.monotonic()
         observer.look(now)
         if outcome is None and observer.overdue(now):
             # The supervisor itself is stopped or stuck: it is ended with the tree, and the window is still read.
@@ -87,4 +87,4 @@ def _follow(trial: RunningTrial, observer: Observer, notify: Callable[[TuningEve
             observer.ask_to_end(reason)
         if now >= observer.progress_due:
             notify(observer.progress(now))
-        time.sleep(POLL_S)
+        time.sleep(observer.pause_s(time.thread_time() - begun_s))

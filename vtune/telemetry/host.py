@@ -17,6 +17,8 @@ from vtune.telemetry.proc_files import ProcFiles
 from vtune.telemetry.proc_text import PROC
 from vtune.telemetry.processes import Processes
 
+# Fewer idle cores than this are none: vtune itself takes some of what is left.
+FULL_CORES = 0.2
 # Others that use less of the cores need no names.
 NOTICED_CORES = 0.2
 # All processes are read so often while others use the cores, and not at all while they do not: several hundred take
@@ -49,6 +51,10 @@ class HostSampler:
         self._machine_memory = MachineMemory(self._files, MemoryGroups(proc))
         self._load = MachineLoad(self._files, proc)
         self._others = _NamedOthers(proc) if names_others and not are_ignored() else None
+
+    @property
+    def cores_are_full(self) -> bool:
+        return self._load.idle_cores is not None and self._load.idle_cores < FULL_CORES
 
     def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
         """`with_pss`: proportional sizes are due. They are dear, and reading them holds each process' memory lock

@@ -1,4 +1,4 @@
-"""How many of the cores that the trial may use were kept busy by others."""
+"""How many of the cores that the trial may use were kept busy by others, and how many by nobody."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class MachineLoad:
         self._spent: deque[_Spent] = deque()
         self._due_s = float("-inf")
         self._others: float | None = None
+        # Over the same time; None before the second look.
+        self.idle_cores: float | None = None
 
     def others_cores(self, now_s: float, ours: Iterable[Stat]) -> float | None:
         """`ours`: the trial's processes and vtune's own."""
@@ -66,7 +68,12 @@ class MachineLoad:
     def _between(self, before: _Spent, now: _Spent) -> float:
         seconds = now.at_s - before.at_s
         own = (now.ours - before.ours) / seconds
-        others = max(0.0, (now.on_cores - before.on_cores) / seconds - own)
+        cores = now.cores if self._group is None else min(now.cores, self._group.quota_cores)
+        taken = self._taken(before, now, own, max(0.0, (now.on_cores - before.on_cores) / seconds - own))
+        self.idle_cores = max(0.0, cores - own - taken)
+        return taken
+
+    def _taken(self, before: _Spent, now: _Spent, own: float, others: float) -> float:
         if self._group is None or self._group.quota_cores >= now.cores:
             return others
         # Under a quota the rest of the machine may be as busy as it likes, as long as it leaves the quota to us; who
@@ -74,7 +81,7 @@ class MachineLoad:
         taken = max(0.0, others - (now.cores - self._group.quota_cores))
         if now.in_group is None or before.in_group is None:
             return taken
-        return max(taken, (now.in_group - before.in_group) / seconds - own)
+        return max(taken, (now.in_group - before.in_group) / (now.at_s - before.at_s) - own)
 
     def _machine(self) -> tuple[int, float] | None:
         """The cores that we may use, and all that was done on them."""

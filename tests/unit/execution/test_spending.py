@@ -16,8 +16,9 @@ from support.trial_writer import PID
 from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import observer
-from vtune.execution.observer import ESTIMATES_SHARE, LOOKS_SHARE, Watch
-from vtune.execution.spending import Spending
+from vtune.execution.observer import ESTIMATES_SHARE, LOOKS_SHARE, POLL_SHARE, Watch
+from vtune.execution.sampling import Sampling
+from vtune.execution.spending import THRIFT, Spending
 from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
 
@@ -49,7 +50,9 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
     clocks = Clocks()
     monkeypatch.setattr(time, "monotonic", lambda: clocks.now_s)
     monkeypatch.setattr(time, "sleep", clocks.sleep)
-    monkeypatch.setattr(observer, "Spending", partial(Spending, spent=lambda: clocks.spent_s))
+    monkeypatch.setattr(time, "thread_time", lambda: clocks.spent_s)
+    monkeypatch.setattr(observer, "Spending", partial(Spending, spent=time.thread_time))
+    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: False)
     yield clocks
     monkeypatch.undo()
 
@@ -91,9 +94,11 @@ class Stepping:
 
 
 @pytest.mark.parametrize("step_s", [0.04, 0.4])
+@pytest.mark.parametrize("full", [False, True])
 def test_a_watcher_takes_at_most_its_share_of_a_core(
-    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, step_s: float
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, step_s: float, full: bool
 ) -> None:
+    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: full)
     look_s, estimate_s = 0.004, 0.04
     monkeypatch.setattr(observer, "find_roles", clocks.spends(observer.find_roles, look_s))
     measured = observer.measure
@@ -106,8 +111,9 @@ def test_a_watcher_takes_at_most_its_share_of_a_core(
     watch = Watch(window=Window(steps=50, max_steps=300, trial_time_s=1e4), planned=PlannedRun())
     run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
     assert training.steps >= 300
-    # The first of each comes at once.
-    allowed_s = (LOOKS_SHARE + ESTIMATES_SHARE) * clocks.now_s + 2 * (look_s + estimate_s)
+    # The first of each comes at once, and so does an estimate where the window may end.
+    share = (LOOKS_SHARE + ESTIMATES_SHARE) / (THRIFT if full else 1.0)
+    allowed_s = share * clocks.now_s + 2 * look_s + 3 * estimate_s
     assert clocks.spent_s <= 1.05 * allowed_s
 
 
@@ -163,3 +169,25 @@ def test_dear_work_is_done_so_seldom_that_its_share_holds() -> None:
     with work.on(5.0):
         pass
     assert not work.is_due(6.9) and work.is_due(7.0)
+
+
+@pytest.mark.parametrize(("full", "seldom"), [(False, 1.0), (True, 0.3)])
+def test_files_and_machine_are_read_more_seldom_on_full_cores(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, full: bool, seldom: float
+) -> None:
+    sample_s, looks = 0.002, 0
+    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: full)
+    look = Sampling.look
+
+    def counted(self: Sampling, now_s: float) -> None:
+        nonlocal looks
+        looks += 1
+        look(self, now_s)
+
+    monkeypatch.setattr(Sampling, "look", clocks.spends(counted, sample_s))
+    training = Stepping(TrainingLog(tmp_path), clocks, 0.4)
+    watch = Watch(window=Window(steps=50, max_steps=50), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
+    assert training.steps >= 50
+    assert looks <= seldom * (clocks.now_s / observer.POLL_S + 1)
+    assert not full or looks * sample_s <= 1.1 * POLL_SHARE * clocks.now_s

@@ -1,6 +1,9 @@
 from pathlib import Path
 
+import pytest
+
 from support.trial_writer import PID, TrialWriter, tear
+from vtune.journal import step_log
 from vtune.journal.step_log import StepLog
 
 
@@ -78,3 +81,20 @@ def test_another_programs_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "steps-77.bin").write_bytes(b"\0" * 4096)
     log = StepLog(writer.paths)
     assert not log.refresh()
+
+
+def test_only_files_that_grew_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.step(1.0)
+    (tmp_path / "steps-78.bin").symlink_to(tmp_path / "gone")
+    log = StepLog(writer.paths)
+    assert log.refresh()
+    opened: list[Path] = []
+    real = step_log.open_regular
+    monkeypatch.setattr(step_log, "open_regular", lambda path: opened.append(path) or real(path))
+    assert not log.refresh()
+    assert not opened
+    writer.step(2.0)
+    assert log.refresh()
+    assert opened == writer.paths.step_records()[:1]

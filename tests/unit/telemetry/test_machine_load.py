@@ -97,3 +97,21 @@ def test_children_too_short_to_be_seen_are_their_parents_work(proc):
     proc.process(10, ticks=TICKS // 10, children=TICKS * 9 // 10)
     cores(proc, 1.0)
     assert watch.sample(1.0, False).others_cores == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "quota_cores", "in_group_s", "ours_s", "idle"),
+    [(0.25, None, 0.0, 0.5, 3.0), (1.0, None, 0.0, 3.9, 0.0), (0.5, 2.0, 2.0, 1.9, 0.0), (0.25, 2.0, 0.5, 0.5, 1.5)],
+)
+def test_cores_that_nobody_uses_are_counted_within_the_quota(proc, busy_s, quota_cores, in_group_s, ours_s, idle):
+    cores(proc, *[0.0] * 4)
+    if quota_cores is not None:
+        quota(proc, quota_cores, 0.0)
+    load = MachineLoad(ProcFiles(proc.root), proc.root, frozenset(range(4)))
+    load.others_cores(0.0, [Stat(1, "python", False, 0.0, 0.0)])
+    assert load.idle_cores is None
+    cores(proc, *[busy_s] * 4)
+    if quota_cores is not None:
+        quota(proc, quota_cores, in_group_s)
+    load.others_cores(1.0, [Stat(1, "python", False, ours_s, 0.0)])
+    assert load.idle_cores == pytest.approx(idle)
