@@ -13,7 +13,8 @@ from _vtune_hooks import recorder
 if TYPE_CHECKING:
     from _vtune_hooks.steps import OptimizerSeen
 
-LOOK_EVERY_S = 0.02
+# Each look costs a call of the kernel; a window ends so much later at most.
+LOOK_EVERY_S = 0.1
 # A bare `except:` in the training may swallow the first.
 RAISED_AT_MOST = 3
 # When another optimizer stepped this often since we were asked and the primary did not, the primary is done for good
