@@ -71,8 +71,8 @@ class TrialWriter:
         self.record(2, pid, flags, loader, pass_number, index, asked, returned, n1=samples, n2=samples)
 
     def load(self, pid: int, worker: int, index: int, started: float, finished: float, samples: int = 2,
-             resume: int = 0) -> None:  # fmt: skip
-        self.record(1, pid, 0, worker, resume, index, started, finished, (finished - started) / 2, n1=samples)
+             resume: int = 0, computing: float = 0.5) -> None:  # fmt: skip
+        self.record(1, pid, 0, worker, resume, index, started, finished, (finished - started) * computing, n1=samples)
 
     def step(self, ended: float, optimizer: int = 0, pid: int = PID, flags: int = 1) -> None:
         number = self._counts[pid, optimizer] = self._counts.get((pid, optimizer), 0) + 1

@@ -37,12 +37,18 @@ from vtune.domain.record import Measurement
 QUICK = 60
 
 
-def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> int:
+def windows_measured(
+    roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]
+) -> Sequence[StepWindow]:
     """Steps after the start-up, epoch boundaries and seldom pauses apart: what the window counts."""
     if roles is None:
-        return 0
+        return ()
     windows = step_windows(roles)
-    return len(_regular(windows, roles, loaded, seldom(stops_of(roles, facts), windows)))
+    return _regular(windows, roles, loaded, seldom(stops_of(roles, facts), windows))
+
+
+def steps_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> int:
+    return len(windows_measured(roles, loaded, facts))
 
 
 def measure(

@@ -15,7 +15,7 @@ from vtune.analysis.comparable import own_measurement
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
 from vtune.analysis.growth_copies import worth_reading
-from vtune.analysis.measure import Observed, measure, steps_measured
+from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.analysis.roles import Roles, find_roles
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
 from vtune.domain.progress import TrialProgress
@@ -116,7 +116,7 @@ class Observer:
         self._has_news, self._full_at = False, 0
         self._copies_read = 0
         self._roles: Roles | None = None
-        self._measured = 0
+        self._measured, self._waits_for_ground = 0, False
         self._slowest_step_s = 0.0
         self._judge_due_s = started_s
         self._first_sign_s: float | None = None
@@ -153,7 +153,8 @@ class Observer:
     def _go_through_steps(self, now: float) -> None:
         self._has_news = False
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
-        self._measured = steps_measured(self._roles, self._log.loaded, self._log.facts)
+        windows = windows_measured(self._roles, self._log.loaded, self._log.facts)
+        self._measured, self._waits_for_ground = len(windows), waits_for_ground(self._watch.window, windows)
         self._full_at = len(self._log.steps) + self._watch.window.steps - self._measured
         steps = self._roles.steps if self._roles is not None else ()
         self._slowest_step_s = max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
@@ -290,7 +291,7 @@ class Observer:
             return False
         if waits_for_memory(self._sampling.samples, self._roles, self._measured):
             return False
-        if waits_for_ground(window, self._roles, self._measured):
+        if self._waits_for_ground:
             return False
         if window.steps >= window.max_steps:
             return True

@@ -12,6 +12,7 @@ from vtune.analysis.period import LEAST_SEEN
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import has_seen_validation, validation_seen
+from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import Measurement, TrialRecord
@@ -51,16 +52,17 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
     return width is not None and width <= window.narrow
 
 
-def waits_for_ground(window: Window, roles: Roles | None, steps_measured: int) -> bool:
+def waits_for_ground(window: Window, measured: Sequence[StepWindow]) -> bool:
     """However narrow its interval is: a calm minute tells more than a calm second. Where the trial time would not
-    suffice, nothing is waited for."""
-    if not window.ground or roles is None or not steps_measured:
+    suffice, nothing is waited for. `measured`: the steps that the rate is made of."""
+    if not window.ground or not measured:
         return False
-    first, last = roles.steps[max(0, len(roles.steps) - 1 - steps_measured)], roles.steps[-1]
-    seen_s = last.ended_s - first.ended_s
-    if steps_measured >= MOST_STEPS or (steps_measured >= GROUND_STEPS and seen_s >= GROUND_S):
+    steps, seen_s = len(measured), sum(one.duration_s for one in measured)
+    if steps >= MOST_STEPS or (steps >= GROUND_STEPS and seen_s >= GROUND_S):
         return False
-    takes_s = max(GROUND_S, GROUND_STEPS * seen_s / steps_measured)
+    # Restarts and pauses between them take trial time, and are no ground.
+    passed_s = measured[-1].ended_s - measured[0].started_s
+    takes_s = passed_s * max(GROUND_STEPS / steps, GROUND_S / max(seen_s, 1e-9))
     return takes_s <= GROUND_SHARE * window.trial_time_s
 
 

@@ -24,6 +24,7 @@ from vtune.domain.steady import (
     ShortWindow,
     Spells,
     Trend,
+    TrendUnseen,
     only_unseen,
 )
 from vtune.journal.records import doubt_from_json, doubt_to_json
@@ -36,6 +37,7 @@ def measured(
     own_s: np.ndarray,
     *,
     load_s: float = 0.01,
+    computing: float = 0.5,
     order: str | None = "shuffled",
     epoch: int | None = 20_000,
     grows: str | None = None,
@@ -50,7 +52,7 @@ def measured(
     for j, own in enumerate(own_s):
         worker = j % 2
         finished = max(free[worker], now - 0.05) + load_s
-        writer.load(pids[worker], worker, j, finished - load_s, finished)
+        writer.load(pids[worker], worker, j, finished - load_s, finished, computing=computing)
         free[worker] = finished
         returned = max(now, finished)
         writer.deliver(now, returned, j)
@@ -119,10 +121,15 @@ def test_a_data_set_that_keeps_its_samples_is_not_steady_in_its_first_epoch(tmp_
 
 
 def test_a_rate_that_hangs_on_waiting_for_data_is_not_shown_for_longer(tmp_path: Path) -> None:
-    # Of its workers' time half is computing (as the writer has it); less than that is doubted.
-    found = measured(tmp_path, calm(STEPS) / 50, load_s=0.2)
-    assert FromStorage not in kinds(found)
-    assert found.worker_cost is not None and found.worker_cost.cpu_fraction == pytest.approx(0.5)
+    (doubt,) = measured(tmp_path / "waits", calm() / 50, load_s=0.2, computing=0.2).doubts
+    assert doubt == FromStorage(waiting=pytest.approx(0.8))
+    # Workers that compute for half of their time.
+    assert FromStorage not in kinds(measured(tmp_path / "computes", calm() / 50, load_s=0.2))
+
+
+def test_a_trend_that_would_not_have_been_seen_is_doubted(tmp_path: Path) -> None:
+    spread = np.random.default_rng(1).lognormal(0, 1.4, STEPS)
+    assert TrendUnseen in kinds(measured(tmp_path, 0.1 * spread / spread.mean()))
 
 
 def test_a_checkpoint_that_is_known_to_come_and_has_not_is_named(tmp_path: Path) -> None:

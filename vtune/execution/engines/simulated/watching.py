@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
 from vtune.analysis.draws import SlowShare
-from vtune.analysis.measure import Observed, measure, steps_measured
+from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.domain.compared import Beat
 from vtune.domain.record import Measurement
 from vtune.domain.trial import EndedBy
@@ -69,10 +69,11 @@ def follow(training: Training, watch: Watch, tell: Callable[[int], None], *, bea
         if early is not None:
             return early
         recording = record(training, training.now_s)
-        measured = steps_measured(recording.roles, recording.loaded, recording.facts)
+        windows = windows_measured(recording.roles, recording.loaded, recording.facts)
+        measured = len(windows)
         tell(measured)
         goes_on = len(training.steps) >= wanted and not training.over
-        if measured >= window.steps and goes_on and waits_for_ground(window, recording.roles, measured):
+        if measured >= window.steps and goes_on and waits_for_ground(window, windows):
             wanted = len(training.steps) + STEPS_TO_GROUND
             continue
         if measured >= window.steps:
