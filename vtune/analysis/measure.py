@@ -37,9 +37,7 @@ from vtune.domain.record import Measurement
 QUICK = 60
 
 
-def windows_measured(
-    roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]
-) -> Sequence[StepWindow]:
+def windows_measured(roles: Roles | None, loaded: Sequence[BatchLoaded], facts: Sequence[Fact]) -> Sequence[StepWindow]:
     """Steps after the start-up, epoch boundaries and seldom pauses apart: what the window counts."""
     if roles is None:
         return ()

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vtune.analysis.costs import Costs
 from vtune.analysis.courses import Course, courses_of
 from vtune.analysis.doubts import with_doubts
-from vtune.analysis.draws import SLOW_FROM
 from vtune.analysis.roles import Roles
-from vtune.analysis.tail import AS_SLOW_AS, RULE_OF_THREE
+from vtune.analysis.tail import RULE_OF_THREE
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact
 from vtune.domain.experiment import PlannedRun
@@ -68,7 +64,7 @@ def with_ground(
     """`costs`: those that the rate was replayed from; None where it was not."""
     if measured.samples_per_s is None or not regular:
         return measured
-    ground = _ground(measured, costs, roles, regular)
+    ground = _ground(measured, roles, regular)
     measured = replace(measured, ground=ground)
     short = ground.steps < GROUND_STEPS or ground.seconds < GROUND_S
     courses = courses_of(costs) if costs is not None else []
@@ -83,10 +79,10 @@ def with_ground(
     return with_doubts(measured, *doubts)
 
 
-def _ground(measured: Measurement, costs: Costs | None, roles: Roles, regular: Sequence[StepWindow]) -> Ground:
+def _ground(measured: Measurement, roles: Roles, regular: Sequence[StepWindow]) -> Ground:
     steps = len(regular)
     ended = any(one.samples is not None for one in roles.passes)
-    ground = Ground(
+    return Ground(
         steps=steps,
         seconds=sum(window.duration_s for window in regular),
         order=_order(roles),
@@ -94,22 +90,6 @@ def _ground(measured: Measurement, costs: Costs | None, roles: Roles, regular: S
         first_epoch_only=not ended,
         rarest_steps=max(1, int(steps / RULE_OF_THREE)),
     )
-    if costs is None or _is_slow(costs).any() or not measured.samples_per_s:
-        return ground
-    share = min(1.0, RULE_OF_THREE / len(costs.own_s))
-    batch_s = costs.samples_per_batch * roles.times / measured.samples_per_s
-    longer_s = (AS_SLOW_AS - 1) * share * float(np.median(costs.own_s))
-    at_worst = measured.samples_per_s * batch_s / (batch_s + longer_s)
-    return replace(ground, slow_share_at_most=share, samples_per_s_at_worst=at_worst)
-
-
-def _is_slow(costs: Costs) -> NDArray[np.bool_]:
-    """Of the training's own times of a batch."""
-    slow = np.zeros(len(costs.own_s), bool)
-    for kind in np.unique(costs.kind):
-        own = costs.kind == kind
-        slow[own] = costs.own_s[own] > SLOW_FROM * np.median(costs.own_s[own])
-    return slow
 
 
 def _order(roles: Roles) -> Order | None:

@@ -37,10 +37,6 @@ class Ground:
     first_epoch_only: bool = True
     # An event that comes more seldom than once in so many steps may be missing (95 %).
     rarest_steps: int
-    # With no slow step seen: the share of steps that may be slow all the same (95 %), and the rate if so many took ten
-    # times as long.
-    slow_share_at_most: float | None = None
-    samples_per_s_at_worst: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,10 +79,6 @@ def test_a_calm_minute_of_shuffled_samples_is_steady_and_says_its_ground(tmp_pat
     assert ground.steps == pytest.approx(STEPS, abs=5) and ground.seconds == pytest.approx(0.1 * STEPS, rel=0.05)
     assert ground.rarest_steps == ground.steps // 3
     assert ground.epoch_fraction == pytest.approx(2 * STEPS / 20_000)
-    # Up to 3 of 1000 steps may take ten times as long.
-    assert ground.slow_share_at_most == pytest.approx(3 / STEPS, rel=0.02)
-    assert found.samples_per_s is not None and ground.samples_per_s_at_worst is not None
-    assert ground.samples_per_s_at_worst / found.samples_per_s == pytest.approx(1 / (1 + 27 / STEPS), rel=0.01)
 
 
 def test_a_calm_second_is_not_steady_and_nothing_speaks_against_it(tmp_path: Path) -> None:
