@@ -55,12 +55,13 @@ class TrialWriter:
         pids: list[int] | None = None,
         order: str | None = None,
         samples: int | None = None,
+        data: int | None = None,
     ) -> list[int]:
         """`pids`: workers of a pass before that serve this one, too."""
         pids = pids or [5000 + 10 * number + w for w in range(workers)]
         self.fact(
             "pass", pid, **{"pass": number}, loader=loader, resume=resume, begun=begun, ready=begun, length=length,
-            worker_pids=pids, order=order, samples=samples,
+            worker_pids=pids, order=order, samples=samples, data=data,
             effective={"num_workers": workers, "prefetch_factor": prefetch if workers else None,
                        "persistent_workers": persistent, "pin_memory": False, "batch_size": batch},
         )  # fmt: skip

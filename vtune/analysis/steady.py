@@ -81,13 +81,13 @@ def with_ground(
 
 def _ground(measured: Measurement, roles: Roles, regular: Sequence[StepWindow]) -> Ground:
     steps = len(regular)
-    ended = any(one.samples is not None for one in roles.passes)
+    read = _epochs_read(measured, roles)
     return Ground(
         steps=steps,
         seconds=sum(window.duration_s for window in regular),
         order=_order(roles),
-        epoch_fraction=1.0 if ended else _read(measured, roles),
-        first_epoch_only=not ended,
+        epoch_fraction=None if read is None else min(1.0, read),
+        first_epoch_only=read is None or read < 1,
         rarest_steps=max(1, int(steps / RULE_OF_THREE)),
     )
 
@@ -99,13 +99,16 @@ def _order(roles: Roles) -> Order | None:
     return told.pop() if len(told) == 1 else Order.UNKNOWN
 
 
-def _read(measured: Measurement, roles: Roles) -> float | None:
-    """Of one epoch, by all ranks together."""
+def _epochs_read(measured: Measurement, roles: Roles) -> float | None:
+    """By all ranks together. A pass that ended is an epoch, unless each goes over a part of one."""
+    by_parts = roles.goes_through_parts or measured.samples_per_part is not None
+    if not by_parts and any(one.samples is not None for one in roles.passes):
+        return 1.0
     if not measured.samples_per_epoch or not roles.batches:
         return None
     last = roles.batches[-1].pass_number
-    read = sum(batch.samples or batch.leading for batch in roles.batches if batch.pass_number == last)
-    return min(1.0, read * len(roles.ranks) / measured.samples_per_epoch)
+    own = (batch for batch in roles.batches if by_parts or batch.pass_number == last)
+    return sum(batch.samples or batch.leading for batch in own) * len(roles.ranks) / measured.samples_per_epoch
 
 
 def _of_course(course: Course, ground: Ground, *, short: bool) -> Iterator[Doubt]:

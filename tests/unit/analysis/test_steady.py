@@ -111,6 +111,30 @@ def test_a_part_of_an_epoch_in_file_order_is_not_the_epoch(tmp_path: Path) -> No
     assert unknown.doubts[0] == PartOfEpoch(order=Order.UNKNOWN, fraction=pytest.approx(2 * STEPS / 20_000))
 
 
+def test_a_part_of_the_data_with_a_loader_of_its_own_is_no_epoch(tmp_path: Path) -> None:
+    def in_parts(name: str, planned: PlannedRun) -> Measurement:
+        writer, now = TrialWriter(tmp_path / name), 0.0
+        writer.hello()
+        for number, own in enumerate(calm(1200).reshape(6, 200)):
+            writer.loader(number)
+            writer.begin_pass(
+                number, number, workers=0, length=200, begun=now, order="file_order", samples=400, data=number
+            )
+            for j, own_s in enumerate(own):
+                writer.deliver(now, now + 0.001, j, loader=number, pass_number=number)
+                now += float(own_s)
+                writer.step(now)
+            writer.fact("pass_end", **{"pass": number}, batches=200)
+        return measure(observed(writer), planned, None, cores=16.0)
+
+    found = in_parts("unknown", PlannedRun())
+    assert found.doubts == (PartOfEpoch(order=Order.FILE_ORDER, fraction=None),)
+    assert found.ground is not None and found.ground.first_epoch_only
+    found = in_parts("known", PlannedRun(samples_per_epoch=20_000))
+    assert found.doubts == (PartOfEpoch(order=Order.FILE_ORDER, fraction=pytest.approx(0.12)),)
+    assert in_parts("whole", PlannedRun(samples_per_epoch=2400)).steady
+
+
 def test_a_data_set_that_keeps_its_samples_is_not_steady_in_its_first_epoch(tmp_path: Path) -> None:
     found = measured(tmp_path, calm(), grows="cache")
     assert found.doubts == (CacheFills(attribute="cache"),) and not is_calm(found)
