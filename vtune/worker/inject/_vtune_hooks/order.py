@@ -1,6 +1,7 @@
-"""In which order a loader's samples come: by its sampler where that is one of torch's, else by the indices it gives.
+"""In which order a loader's samples come: by its sampler where that is a known one, else by the indices it gives.
 
-Nothing is drawn and nothing is asked of a sampler of the training's own.
+Indices that jump about show no random order: those of a sampler that sorts by cost do as well. Nothing is drawn and
+nothing is asked of a sampler of the training's own.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from typing import Any
 SHUFFLED, FILE_ORDER, UNKNOWN = "shuffled", "file_order", "unknown"
 # So many indices tell an order: sorted ones would come by chance once in 10¹³.
 ENOUGH = 16
-# In random order they reach over this much of the data set; those of a small buffer that wanders do not.
-REACH = 0.5
-
 _BY_SAMPLER = {
     "RandomSampler": SHUFFLED,
     "SubsetRandomSampler": SHUFFLED,
     "WeightedRandomSampler": SHUFFLED,
+    # Of Accelerate.
+    "SeedableRandomSampler": SHUFFLED,
     "SequentialSampler": FILE_ORDER,
 }
 
@@ -26,9 +26,8 @@ class Order:
 
     def __init__(self, iterator: Any) -> None:
         sampler = getattr(iterator, "_index_sampler", None)
-        inner = getattr(sampler, "sampler", sampler)
-        self.told = _by_class(inner)
-        self._length = _length(iterator) if self.told is None else None
+        # A batch sampler of the training's own may sort what its inner sampler gives.
+        self.told = _by_class(sampler.sampler if _is_batch_sampler(sampler) else sampler)
         self._seen: list[int] = []
 
     def look(self, index: Any) -> str | None:
@@ -42,21 +41,23 @@ class Order:
             self._seen.append(one)
         if len(self._seen) < ENOUGH:
             return None
-        self.told = self._by_indices()
+        self.told = FILE_ORDER if self._seen == sorted(self._seen) else UNKNOWN
+        self._seen.clear()
         return self.told
 
-    def _by_indices(self) -> str:
-        seen, self._seen = self._seen, []
-        if seen == sorted(seen):
-            return FILE_ORDER
-        reaches = self._length is not None and max(seen) - min(seen) >= REACH * self._length
-        return SHUFFLED if reaches else UNKNOWN
+
+def _is_batch_sampler(sampler: Any) -> bool:
+    return type(sampler).__name__ == "BatchSampler" and _is_known(type(sampler)) and hasattr(sampler, "sampler")
+
+
+def _is_known(kind: type) -> bool:
+    return kind.__module__.startswith(("torch.utils.data.", "torchdata.", "accelerate."))
 
 
 def _by_class(sampler: Any) -> str | None:
     """None where only the indices can tell."""
     kind = type(sampler)
-    if not kind.__module__.startswith(("torch.utils.data.", "torchdata.")):
+    if not _is_known(kind):
         return None
     if kind.__name__ == "DistributedSampler":
         return SHUFFLED if getattr(sampler, "shuffle", False) else FILE_ORDER
@@ -64,10 +65,3 @@ def _by_class(sampler: Any) -> str | None:
         # The data set decides by itself.
         return UNKNOWN
     return _BY_SAMPLER.get(kind.__name__)
-
-
-def _length(iterator: Any) -> int | None:
-    try:
-        return len(iterator._dataset)
-    except Exception:
-        return None
