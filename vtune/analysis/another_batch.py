@@ -14,7 +14,13 @@ from vtune.domain.record import Measurement, TrialRecord
 LEAST_RATIO = 1.1
 CRITICAL = 1.949
 # Of such trainings nobody knows what a step used.
-UNKNOWN = (NoBatch.ROWS_UNKNOWN, NoBatch.RANKS_UNSEEN, NoBatch.RANKS_APART, NoBatch.FEW_STEPS)
+UNKNOWN = (
+    NoBatch.ROWS_UNKNOWN,
+    NoBatch.RANKS_UNSEEN,
+    NoBatch.RANKS_APART,
+    NoBatch.FEW_STEPS,
+    NoBatch.SEVERAL_LOADERS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

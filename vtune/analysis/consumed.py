@@ -15,7 +15,7 @@ import numpy as np
 
 from vtune.analysis.lockstep import in_lockstep
 from vtune.analysis.observed import Observed
-from vtune.analysis.roles import Roles, find_roles
+from vtune.analysis.roles import LEAST_SHARE, Roles, find_roles
 from vtune.domain.consumed import NO_BATCH_WORDS, Consumed, NoBatch
 from vtune.domain.events import Backward, BatchDelivered, Fact, OptimizerStepped
 from vtune.domain.record import Measurement
@@ -27,6 +27,8 @@ MOST_SIZES = 50
 # Above this share of steps with more batches than backwards, each backward uses several batches. Below this share of
 # steps with a backward, backwards are not what torch counts here.
 SEVERAL_BATCHES, WITHOUT_BACKWARDS = 0.5, 0.9
+# Another loader that delivers, with gradients on, in this share of the steps is no validation: its samples are used.
+HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
         no_batch = NoBatch.RANKS_UNSEEN
     if roles.rows_unknown:
         no_batch = NoBatch.ROWS_UNKNOWN
+    if _others_feed(roles, least=LEAST_SHARE if no_batch is NoBatch.SEVERAL_STEPS else HALF):
+        no_batch = NoBatch.SEVERAL_LOADERS
     by_rank = 1 if steps else len(roles.ranks)
     rows = _rows(roles)
     consumed = Consumed(
@@ -205,6 +209,12 @@ def _roles_of(pid: int, roles: Roles, observed: Observed) -> Roles | None:
         [fact for fact in observed.facts if fact.pid == pid],
     )
     return own if own is not None and own.batches else None
+
+
+def _others_feed(roles: Roles, *, least: float) -> bool:
+    """A labelled and an unlabelled batch in each step, or tasks in turns."""
+    feeding = {batch.loader for batch in roles.other_batches if batch.grad}
+    return any(loader.share >= least and loader.numbers & feeding for loader in roles.others)
 
 
 def _declared_ranks(facts: Sequence[Fact], roles: Roles) -> int:

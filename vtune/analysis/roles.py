@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from vtune.analysis.lockstep import paces
@@ -87,7 +88,12 @@ class Roles:
     def rebuilds_its_loader(self) -> bool:
         """Each pass has a loader object of its own, and workers end with it."""
         made = [one.made for one in self.passes if one.made is not None]
-        return len(made) > 1 and len(set(made)) == len(made)
+        return len(made) > 1 and len(set(made)) == len(made) and not self.reads_in_turns
+
+    @property
+    def reads_in_turns(self) -> bool:
+        """Iterators of loaders that were made at one place, alive at the same time."""
+        return any(after.pass_number < before.pass_number for before, after in pairwise(self.batches))
 
     @property
     def goes_through_parts(self) -> bool:

@@ -87,8 +87,11 @@ def step_windows(roles: Roles) -> list[StepWindow]:
     others = _by_window(roles.other_batches, ends)
     starts_pass: set[int] = set()
     if not epochs_are_short(roles):
+        begun = set[int]()
         for before, after in pairwise(roles.batches):
-            if before.pass_number != after.pass_number:
+            begun.add(before.pass_number)
+            # Iterators that are read in turns come back to a pass: that is no end of an epoch.
+            if after.pass_number not in begun:
                 starts_pass.add(bisect_right(ends, after.returned_s))
     return [
         StepWindow(

@@ -15,6 +15,7 @@ class NoBatch(StrEnum):
     RANKS_APART = "ranks_apart"
     RANKS_UNSEEN = "ranks_unseen"
     FEW_STEPS = "few_steps"
+    SEVERAL_LOADERS = "several_loaders"
 
 
 NO_BATCH_WORDS = {
@@ -24,6 +25,7 @@ NO_BATCH_WORDS = {
     NoBatch.RANKS_APART: "the training's processes do not step together",
     NoBatch.RANKS_UNSEEN: "some of the training's processes were not seen",
     NoBatch.FEW_STEPS: "too few optimizer steps were seen",
+    NoBatch.SEVERAL_LOADERS: "several loaders feed its steps, and the samples of one are counted",
 }
 
 

@@ -173,6 +173,26 @@ def test_the_effective_batch_is_exact_or_none_with_the_reason(
     assert ("effective_batch" in found.unknown) == (batch is None)
 
 
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_of_several_loaders_that_feed_the_steps_there_is_no_one_batch(tmp_path: Path, in_turns: bool) -> None:
+    """A labelled batch of 8 and an unlabelled one of 24 in each step are no batch of 8; nor are tasks in turns."""
+    log = TrainingLog(tmp_path)
+    log.writer.loader(1, "train.py:9:Unlabelled#0 bbbb")
+    log.begin(40)
+    log.writer.begin_pass(number=1, loader=1, workers=0, batch=24)
+    for at in range(40):
+        if not (in_turns and at % 2):
+            log.batch(8)
+        if not in_turns or at % 2:
+            log.writer.deliver(log.now, log.now + 0.005, at, loader=1, pass_number=1, samples=24)
+        log.backward()
+        log.step()
+    found = log.measured()
+    assert found.effective_batch is None
+    assert found.consumed is not None and found.consumed.no_batch is NoBatch.SEVERAL_LOADERS
+    assert batch_ratio(found, found) is None
+
+
 @pytest.mark.parametrize("steps", [19, 20, 21, 33, 47])
 def test_the_length_of_the_window_does_not_change_it(tmp_path: Path, steps: int) -> None:
     log = TrainingLog(tmp_path)

@@ -75,6 +75,22 @@ def test_a_fresh_iterator_for_every_batch_is_no_epoch_boundary(tmp_path: Path) -
     assert found.steps_measured > 30 and found.samples_per_s == pytest.approx(2.0)
 
 
+def test_iterators_of_one_place_that_are_read_in_turns_are_no_epoch_boundaries(tmp_path: Path) -> None:
+    """`[iter(DataLoader(task)) for task in tasks]`: each is iterated before the next is made."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    for number in range(2):
+        writer.loader(number, "train.py:8:Task#0 aaaa")
+        writer.begin_pass(number=number, loader=number, workers=0)
+    for j in range(60):
+        writer.deliver(j, j + 0.5, j // 2, loader=j % 2, pass_number=j % 2)
+        writer.step(j + 1.0)
+    seen = observed(writer)
+    assert seen.roles is not None and seen.roles.reads_in_turns
+    found = measure(seen, PlannedRun(), None)
+    assert found.steps_measured > 50 and found.samples_per_s == pytest.approx(2.0)
+
+
 def test_the_stock_is_not_measured_where_the_workers_are_not_seen(tmp_path: Path) -> None:
     writer = TrialWriter(tmp_path)
     replay_loader(writer, steps=60, workers=4, prefetch=2, load_s=1.0, compute_s=0.1, first_step_s=10.0)

@@ -126,6 +126,22 @@ def test_a_closed_over_generator_is_found_too() -> None:
     assert any(one.generator is rng for one in found_in(Closing()).values())
 
 
+def test_a_generator_in_the_frame_of_a_running_generator_function_is_found_too() -> None:
+    def places() -> Iterator[int]:
+        rng = np.random.default_rng(0)
+        while True:
+            yield int(rng.integers(9))
+
+    class Streaming:
+        def __init__(self) -> None:
+            self.places = places()
+
+    data_set = Streaming()
+    next(data_set.places)
+    [found] = [one for one in found_in(data_set).values() if isinstance(one.generator, np.random.Generator)]
+    assert found.name == "self.places:rng" and found.where is not None
+
+
 @pytest.mark.parametrize(
     ("make", "draw", "has_stream"),
     [

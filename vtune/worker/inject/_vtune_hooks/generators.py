@@ -15,7 +15,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 # Of the data set's tree of attributes.
@@ -140,6 +140,10 @@ def _parts(name: str, owner: Any, thing: Any, attribute: str, depth: int, kinds:
         return [(name, owner, thing.__self__, attribute, depth), (name, owner, thing.__func__, attribute, depth)]
     if isinstance(thing, FunctionType):
         return _of_function(name, thing, depth)
+    if isinstance(thing, GeneratorType):
+        # What a generator function draws from lives in its frame, between two items too.
+        inside = {} if thing.gi_frame is None else thing.gi_frame.f_locals
+        return [(f"{name}:{word}", thing.gi_code, value, word, depth) for word, value in list(inside.items())]
     if isinstance(thing, type):
         return []
     own = getattr(thing, "__dict__", None)
@@ -178,6 +182,8 @@ def _of_function(name: str, function: FunctionType, depth: int) -> list[Part]:
 def _where(owner: Any, attribute: str) -> str | None:
     """The line that puts it there."""
     try:
+        if isinstance(owner, CodeType):
+            return f"{owner.co_filename}:{owner.co_firstlineno}"
         if isinstance(owner, FunctionType):
             return _line_of_name(owner, attribute)
         kinds = type(owner).__mro__
