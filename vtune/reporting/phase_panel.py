@@ -32,7 +32,14 @@ from vtune.reporting.words import settings_text
 
 # Steps of different phases stand below each other.
 ALIGNED = max(len(f"{sign} {word}") for sign, word in map(STATES.__getitem__, STATES.keys() - {"open"}))
-STYLES = {"kept": "bold", "rolled back": "", "skipped": "dim", "not tried yet": "dim", "interrupted": ""}
+STYLES = {
+    "kept": "bold",
+    "rolled back": "",
+    "not decided": "",
+    "skipped": "dim",
+    "not tried yet": "dim",
+    "interrupted": "",
+}
 
 
 def phases_section(report: StudyReport, *, brief: bool = False) -> list[RenderableType]:

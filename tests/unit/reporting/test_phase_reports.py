@@ -14,6 +14,8 @@ from vtune.domain.phases import PhaseOutcome, Walk
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
 from vtune.reporting.markdown import markdown
+from vtune.reporting.phase_panel import STYLES
+from vtune.reporting.phase_words import STATES
 from vtune.reporting.phases_of_study import phases_of
 from vtune.reporting.report_panel import report_panel
 from vtune.reporting.study_report import StudyReport
@@ -178,3 +180,7 @@ def test_why_a_rolled_back_step_is_chosen_is_the_rule_of_the_choice() -> None:
     workers = replace(an_end().phases[0], rungs=(rung,))
     text = flat(shown(a_phased(an_end(phases=(workers,)))))
     assert "within 2% of the fastest" in text and "asks least of the machine" in text and "is the fastest," not in text
+
+
+def test_a_step_of_any_state_can_be_shown() -> None:
+    assert set(STYLES) == {word for _, word in STATES.values()}
