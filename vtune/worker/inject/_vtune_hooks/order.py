@@ -27,7 +27,7 @@ class Order:
     def __init__(self, iterator: Any) -> None:
         sampler = getattr(iterator, "_index_sampler", None)
         # A batch sampler of the training's own may sort what its inner sampler gives.
-        self.told = _by_class(sampler.sampler if _is_batch_sampler(sampler) else sampler)
+        self.told = _by_class(_within(sampler))
         self._seen: list[int] = []
 
     def look(self, index: Any) -> str | None:
@@ -46,8 +46,9 @@ class Order:
         return self.told
 
 
-def _is_batch_sampler(sampler: Any) -> bool:
-    return type(sampler).__name__ == "BatchSampler" and _is_known(type(sampler)) and hasattr(sampler, "sampler")
+def _within(sampler: Any) -> Any:
+    kind = type(sampler)
+    return getattr(sampler, "sampler", None) if kind.__name__ == "BatchSampler" and _is_known(kind) else sampler
 
 
 def _is_known(kind: type) -> bool:
