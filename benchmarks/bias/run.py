@@ -71,7 +71,8 @@ def main() -> int:
     # In the order of the trainings, without those that are no more.
     told["rows"] = {cell.name: told["rows"][cell.name] for cell in CELLS if cell.name in told["rows"]}
     claims = claims_of(told["rows"])
-    text = "\n".join([*claims_table(claims), "", *table(told["rows"])])
+    head = ["**A quick run: no figures to rely on.**", ""] if options.quick else []
+    text = "\n".join([*head, *claims_table(claims), "", *table(told["rows"])])
     if not options.quick:
         keep_rows(RESULTS, told)
         into_readme(HERE / "README.md", text, BEGIN, END)
@@ -187,8 +188,8 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [
         f"{', '.join(dates)} · {', '.join(machines)} · {minutes:.0f} min · `run.py`",
         "",
-        f"{again} of {len(launches)} launches were made again because other programs kept more than {DISTURBED_CORES:g}"
-        f" cores busy; {disturbed} rows are beside such programs nevertheless.",
+        f"{again} launches were made again because other programs kept more than {DISTURBED_CORES:g} cores busy;"
+        f" {disturbed} of the {len(launches)} that are kept ran beside such programs, too.",
         "",
         "| training | workers × prefetch | step, ms | cores | long runs | probes | error, % | covered | by |",
         "|---|---|---:|---:|---|---|---|---|---|",
