@@ -34,7 +34,7 @@ CELLS = (
     Cell("perceptron, one worker", "features.py", "--width 1024", workers=1, prefetch=4),
     Cell("conv net, reads wait", "images.py", "--batch-size 8 --read-ms 2", workers=2),
     Cell("conv net, bfloat16", "images.py", "--batch-size 8 --amp"),
-    Cell("conv net, steps of 200 ms", "images.py", "--batch-size 16 --width 64", workers=1),
+    Cell("conv net, long steps", "images.py", "--batch-size 32 --width 64", workers=1),
     Cell("two optimizers, GAN", "gan.py", workers=2, prefetch=1),
     Cell("GRU, clipped, .item()", "words.py", workers=1, prefetch=8),
     Cell("GRU, buckets by length", "words.py", "--buckets", workers=2),

@@ -35,7 +35,7 @@ from dated import commit, into_readme, keep_rows, kept_rows, machine  # noqa: E4
 RESULTS = HERE / "results" / "bias.json"
 BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of the figures -->"
 PAIRS = 2
-LONG_RUN_S, QUICK_RUN_S = 8.0, 3.0
+LONG_RUN_S, QUICK_RUN_S = 7.0, 3.0
 # A launch beside busy neighbours is made again at once, so many times at most.
 AGAIN = 2
 BAR = 0.005
