@@ -43,7 +43,7 @@ Phase = Literal["starting", "loading", "stepping", "ending"]
 
 # New records are read this often: the trial overshoots its window by about as much. On full cores more seldom, so that
 # it takes no more than this share of a core, but so often at least.
-POLL_S, POLL_SHARE, SELDOM_POLL_S = 0.1, 0.004, 0.5
+POLL_S, POLL_SHARE, SELDOM_POLL_S = 0.1, 0.002, 0.5
 PROGRESS_S = 0.5
 # A look goes through all steps so far, an estimate replays them: on cores that are all busy with loader workers, both
 # are taken from the training (decision 0006). Shares of one core.

@@ -70,6 +70,32 @@ def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> dict[int,
     return found
 
 
+def tree_below(root: int) -> dict[int, Process]:
+    """The same by asking each process of the tree for its children: a machine has many processes beside them. A kernel
+    that does not tell them has all processes read."""
+    if not os.path.exists("/proc/thread-self/children"):
+        return descendants([root], processes())
+    found: dict[int, Process] = {}
+    open_pids = [root]
+    while open_pids:
+        for pid in _children_of(open_pids.pop()):
+            process = process_of(pid) if pid not in found else None
+            if process is not None:
+                found[pid] = process
+                open_pids.append(pid)
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    # A process or a thread of it may leave meanwhile.
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found += map(int, file.readall().split())
+    return found
+
+
 def carriers(token: str, table: Mapping[int, Process]) -> dict[int, Process]:
     """Processes that were started with this token in their environment, wherever they hang now."""
     mark = os.fsencode(f"{TOKEN_VARIABLE}={token}")

@@ -42,7 +42,8 @@ class Sampling:
         if now_s < self._due_s:
             return
         self.sample(now_s, with_pss=now_s >= self._pss_due_s)
-        self._due_s += SAMPLE_S * (1 + (now_s - self._due_s) // SAMPLE_S)
+        every_s = THRIFT * SAMPLE_S if self.cores_are_full() else SAMPLE_S
+        self._due_s += every_s * (1 + (now_s - self._due_s) // every_s)
 
     def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
         taken = self._host.sample(now_s, with_pss, needed=needed)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from vtune.execution.process_tree import Process, carriers, descendants, process_of, processes, send, trial_processes
+from vtune.execution import process_tree
+from vtune.execution.process_tree import (
+    Process,
+    carriers,
+    descendants,
+    process_of,
+    processes,
+    send,
+    tree_below,
+    trial_processes,
+)
 
 
 def process(pid: int, ppid: int, living: bool = True) -> Process:
@@ -31,6 +41,31 @@ def test_descendants_reach_every_generation_and_leave_out_the_root_and_strangers
 def test_a_loop_in_a_listing_that_changed_under_the_reader_ends():
     table = {p.pid: p for p in (process(10, 11), process(11, 10))}
     assert sorted(descendants([10], table)) == [10, 11]
+
+
+# One child is left as a zombie, another one is started by a thread.
+FAMILY = """
+import os, subprocess, sys, threading
+ended = subprocess.Popen(["true"])
+os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+thread = threading.Thread(target=lambda: subprocess.run([sys.executable, "-c", "print('up', flush=True); input()"]))
+thread.start()
+"""
+
+
+def test_a_tree_is_found_by_its_parents_whichever_thread_started_it_zombies_too(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", FAMILY], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        try:
+            assert parent.stdout.readline() == b"up\n"
+            found = tree_below(parent.pid)
+            assert sorted(one.living for one in found.values()) == [False, True]
+            assert {one.ppid for one in found.values()} == {parent.pid}
+            monkeypatch.setattr(process_tree.os.path, "exists", lambda path: False)
+            assert sorted(tree_below(parent.pid)) == sorted(found)
+        finally:
+            parent.kill()
+            for one in found.values():
+                send(one, signal.SIGKILL)
 
 
 def test_a_name_with_parentheses_and_spaces_does_not_shift_the_fields(tmp_path: Path):

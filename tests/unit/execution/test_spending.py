@@ -175,7 +175,7 @@ def test_dear_work_is_done_so_seldom_that_its_share_holds() -> None:
 def test_files_and_machine_are_read_more_seldom_on_full_cores(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, full: bool, seldom: float
 ) -> None:
-    sample_s, looks = 0.002, 0
+    sample_s, looks = 0.0008, 0
     monkeypatch.setattr(Sampling, "cores_are_full", lambda self: full)
     look = Sampling.look
 

@@ -15,13 +15,13 @@ from vtune.domain.progress import TuningEvent
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import supervisor
 from vtune.execution.observer import Watch
-from vtune.execution.process_tree import Process, descendants, processes
+from vtune.execution.process_tree import Process, process_of, tree_below
 from vtune.execution.sweep import sweep
 from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
 from vtune.journal.trial_files import outcome_from, read_outcome
 
-# Listing all processes costs some 10 µs each.
+# Each thread of the tree costs some 10 µs.
 PIDS_MAX_AGE_S = 1.0
 # A kill takes milliseconds. A supervisor that is not done by then is itself stuck or stopped.
 CLOSE_PATIENCE_S = 10.0
@@ -81,10 +81,10 @@ class LocalTrial:
 
     def pids(self) -> Sequence[int]:
         if time.monotonic() >= self._tree_due_s and self._outcome is None:
-            table = processes()
-            if self._supervisor.pid in table:
-                # Zombies too: their processor time is nowhere else until they are reaped.
-                self._tree = list(descendants([self._supervisor.pid], table).values())
+            # Zombies too: their processor time is nowhere else until they are reaped.
+            tree = tree_below(self._supervisor.pid)
+            if tree or process_of(self._supervisor.pid) is not None:
+                self._tree = list(tree.values())
             self._tree_due_s = time.monotonic() + PIDS_MAX_AGE_S
         return [process.pid for process in self._tree]
 
