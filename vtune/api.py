@@ -24,7 +24,6 @@ from vtune.execution.quiet import BUSY_WAIT_S, Quiet, disturbed
 from vtune.execution.scout import known_loader
 from vtune.journal import validated
 from vtune.journal.ignored_flags import heeding
-from vtune.journal.journal import Journal
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import check_machine
 from vtune.knobs.describe import KnobView, describe_all
@@ -55,7 +54,7 @@ from vtune.telemetry.machine import this_machine
 from vtune.telemetry.nvml import NO_DRIVER
 from vtune.telemetry.survey import Survey
 from vtune.telemetry.survey import survey as survey_of
-from vtune.tuner import find_ceiling, tune
+from vtune.tuner import find_ceiling, recorded, tune
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +162,7 @@ def plan_phases(experiment: Experiment, asked: AskedPhases, *, results: Path = P
     paths = StudyPaths(results / experiment.study)
     check_machine(paths, machine)
     experiment = heeding(experiment, paths)
-    records = tuple(Journal(paths.journal).read())
+    records = tuple(recorded(paths, experiment))
     others = left_out(records, experiment, paths)
     walk = Phases(asked, experiment, machine, left_out=others, already=last_trial(records)).walk(records)
     return PlannedPhases(
@@ -220,7 +219,7 @@ def plan_search(experiment: Experiment, asked: AskedSearch, *, results: Path = P
     paths = StudyPaths(results / experiment.study)
     check_machine(paths, machine)
     experiment = heeding(experiment, paths)
-    records = tuple(Journal(paths.journal).read())
+    records = tuple(recorded(paths, experiment))
     others = left_out(records, experiment, paths)
     scout_s = scout_s_of(paths, records)
     hunt = asked.strategy(experiment, machine, others, already=last_trial(records), scout_s=scout_s).hunt(records)

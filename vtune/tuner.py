@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from vtune.analysis.renewed import with_launches
 from vtune.domain.effects import FindCeiling, Scalar
 from vtune.domain.experiment import Experiment, Window
 from vtune.domain.machine import Machine
@@ -27,7 +28,9 @@ from vtune.execution.scout import ScoutFailed, forget_loader, keep_as_trial, kno
 from vtune.execution.written import disk_note, list_elsewhere, trouble_notes, written_notes
 from vtune.files import MAKE_ROOM, refused
 from vtune.journal.ignored_flags import heeding, learnt_from
-from vtune.journal.paths import TrialPaths
+from vtune.journal.journal import Journal
+from vtune.journal.paths import StudyPaths, TrialPaths
+from vtune.journal.renewals import read_renewals
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
@@ -64,7 +67,7 @@ class Tuning:
 @on_one_core()
 def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
     """Returns the whole history, the new records last."""
-    history = tuning.study.journal.read()
+    history, renewals = recorded(tuning.study.paths, tuning.experiment), read_renewals(tuning.study.paths)
     again = _Again(tuning.quiet)
     while True:
         proposal = strategy.propose(history)  # None when there is nothing worth measuring
@@ -73,11 +76,18 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
         await_quiet(tuning, proposal.settings)
         record = measure_one(tuning, proposal, history)
         _keep(tuning, record)
+        # While trials are measured no launch runs: none renews a promise meanwhile.
+        record = with_launches([*history, record], renewals, tuning.experiment.own_same)[-1]
         history.append(record)
         tuning.notify(TrialFinished(record=record))
         if record.status is TrialStatus.INTERRUPTED:
             return history
         again.note(tuning, proposal, record)
+
+
+def recorded(study: StudyPaths, experiment: Experiment) -> list[TrialRecord]:
+    """The journal's trials, with the rare pauses that launches have shown in their projections."""
+    return with_launches(Journal(study.journal).read(), read_renewals(study), experiment.own_same)
 
 
 class _Again:
@@ -132,7 +142,7 @@ def tune_until_stopped(tuning: Tuning, strategy: Strategy) -> tuple[list[TrialRe
     except KeyboardInterrupt:
         if runs:
             raise
-        return tuning.study.journal.read(), True
+        return recorded(tuning.study.paths, tuning.experiment), True
     return history, len(history) > before and history[-1].status is TrialStatus.INTERRUPTED
 
 

@@ -71,7 +71,7 @@ def _bottleneck(measured: Measurement, wait: float) -> Bottleneck:
         "data": max(0.0, wait - sum(pause.wait_fraction for pause in in_rate)),
         "transfer": measured.transfer_fraction or 0.0,
         "host": measured.host_fraction or _outside(measured, wait),
-        **{pause.what: pause.time_fraction or 0.0 for pause in in_rate},
+        **{pause.what: pause.time_fraction or 0.0 for pause in in_rate if pause.what != "stop"},
     }
     largest = max(shares, key=lambda name: shares[name])
     if shares[largest] > WAITS_MUCH:

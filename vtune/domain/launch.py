@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vtune.domain.effects import Scalar
+from vtune.domain.renewal import Renewal
 from vtune.domain.trial import TrialStatus
 
 LaunchStatus = Literal["completed", "failed", "stopped"]
@@ -147,6 +148,8 @@ class LaunchResult:
     achieved: Achieved
     step_downs: tuple[StepDown, ...] = ()
     retries: tuple[Retry, ...] = ()
+    # How the run itself has renewed the promise, the earliest first.
+    renewals: tuple[Renewal, ...] = ()
     # How to go on, where there is a way.
     next_command: str | None = None
     # What it costs, and that it begins again where it does.

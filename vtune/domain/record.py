@@ -143,7 +143,8 @@ class Ceiling:
 class Pause:
     """Time without steps that a run pays again and again."""
 
-    what: Literal["validation", "checkpoint"]
+    # A stop is neither of the others: only full runs show it.
+    what: Literal["validation", "checkpoint", "stop"]
     # Of one of them, and how many were seen.
     seconds: float
     seen: int
@@ -157,6 +158,8 @@ class Pause:
     # Before the first step, of a pass that was cut: so few batches, and so cold, say nothing of a whole one. The pause
     # is in no projection.
     cut_after_batches: int | None = None
+    # The launch that showed it, where the trial has not seen it, or not its interval.
+    launch: int | None = None
     # Where the rate holds it: its share of the time, and the part of that spent waiting for batches.
     time_fraction: float | None = None
     wait_fraction: float = 0.0

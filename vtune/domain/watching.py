@@ -8,6 +8,7 @@ from typing import Literal
 
 from vtune.domain.effects import Scalar
 from vtune.domain.events import GpuSample
+from vtune.domain.renewal import Renewal
 
 # A launcher (torchrun, mp.spawn's parent) holds torch, but the steps are made below it.
 Role = Literal["training", "worker", "launcher", "other"]
@@ -170,6 +171,8 @@ class LaunchSeen:
     # Steady: over the attempt by its guard; without one since the watching began.
     achieved_samples_per_s: float | None
     achieved_by: Literal["guard", "looks"] | None
+    # The newest renewal of its promise.
+    renewed: Renewal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

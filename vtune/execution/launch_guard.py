@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from vtune.analysis.guard.learning import Learning
 from vtune.analysis.guard.memory import Breach
 from vtune.analysis.guard.pace import is_slow
-from vtune.analysis.guard.slow import why_slow
+from vtune.analysis.guard.slow import Cause, why_slow
+from vtune.analysis.renewed import renewed
 from vtune.analysis.root_cause import worker_slots
 from vtune.analysis.silence import may_wait_for_a_worker, where_it_hangs
 from vtune.domain.events import TelemetrySample
 from vtune.domain.launch import Achieved, Promise, Trouble
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.record import Measurement
+from vtune.domain.renewal import Renewal
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec, TrialStatus
 from vtune.execution.engines.local import LocalEngine, LocalTrial
 from vtune.execution.evidence import KernelWitness
@@ -56,6 +59,8 @@ class Guarded:
     # Done by earlier attempts.
     steps_before: int = 0
     machine_ram_bytes: int | None = None
+    # The trial ran with all that is set. Otherwise a departure from its rate renews nothing.
+    learns: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,7 @@ class Standing:
 
 
 Tell = Callable[[str, str], None]
+Renew = Callable[[Renewal], None]
 
 
 def run_attempt(
@@ -103,6 +109,7 @@ def run_attempt(
     *,
     tell: Tell,
     show: Callable[[Standing], None],
+    renew: Renew = lambda renewal: None,
 ) -> AttemptEnd:
     """The folder holds the config already. Ctrl-C asks it to save; a second one ends it at once."""
     dump_json(folder.spec, spec_to_json(spec))
@@ -129,7 +136,7 @@ def run_attempt(
         started_s = time.monotonic()
         in_rate = guarded.trial.restarts_in_rate
         watch = LaunchSight(folder, trial, devices, telemetry, started_s, restarts_in_rate=in_rate)
-        guard = _Guard(folder, guarded, trial, watch, memory, started_s, tell, show)
+        guard = _Guard(folder, guarded, trial, watch, memory, started_s, tell, show, renew)
         while True:
             try:
                 outcome = guard.follow()
@@ -165,11 +172,12 @@ class _Guard:
         started_s: float,
         tell: Tell,
         show: Callable[[Standing], None],
+        renew: Renew,
     ) -> None:
         self.verdict: Verdict | None = None
         self.killed: str | None = None
         self._folder, self._guarded, self._trial, self._watch, self._memory = folder, guarded, trial, watch, memory
-        self._tell, self._show, self._started_s = tell, show, started_s
+        self._tell, self._show, self._renew, self._started_s = tell, show, renew, started_s
         self._ending: EndedBy | None = None
         self._interrupts = 0
         self._overdue_s = self._grace_over_s = float("inf")
@@ -177,6 +185,7 @@ class _Guard:
         self._has_counted = False
         self._slow, self._windows_seen, self._is_told_slow = 0, 0, False
         self._is_told_of_growth = False
+        self._learning = Learning(guarded.promise, guarded.trial, self._why_slow)
 
     def follow(self) -> TrialOutcome:
         while True:
@@ -252,6 +261,7 @@ class _Guard:
     def _judge(self, now: float) -> None:
         self._look_for_stops(now)
         self._look_at_pace(now)
+        self._learn()
         breach = self._watch.breach(self._memory, now)
         self._tell_of_growth(breach)
         if breach is not None and breach.imminent:
@@ -296,6 +306,7 @@ class _Guard:
         if self._stopped.last_s == now:
             # Neither what was done when it began nor what came first after it is a rate.
             self._watch.pace.interruptions += 1
+            self._learning.interruptions += 1
 
     def _hang_after_s(self) -> float:
         """While somebody had stopped it, it did not pause."""
@@ -335,15 +346,28 @@ class _Guard:
         each = (window.rate or 0.0) * (promise.mean_batch or 0)
         if self._slow >= SLOW_WINDOWS and not self._is_told_slow:
             self._is_told_slow = True
-            _, why = why_slow(
-                self._watch.since(now - window.seconds), self._guarded.trial, self._guarded.machine_ram_bytes
-            )
+            _, why = self._slow_because(now - window.seconds)
             self._tell(
                 "slow", f"slower than promised: {rate(each)} samples/s instead of {rate(promise.samples_per_s)}; {why}"
             )
         elif self._slow == 0 and self._is_told_slow:
             self._is_told_slow = False
             self._tell("recovered", f"as fast as promised again: {rate(each)} samples/s")
+
+    def _slow_because(self, since_s: float) -> tuple[Cause, str]:
+        return why_slow(self._watch.since(since_s), self._guarded.trial, self._guarded.machine_ram_bytes)
+
+    def _learn(self) -> None:
+        renewal = self._learning.look(self._watch.progress) if self._guarded.learns else None
+        if renewal is None:
+            return
+        self._guarded = replace(self._guarded, promise=renewed(self._guarded.promise, renewal))
+        # The run keeps the renewed promise: it is no longer slow.
+        self._slow, self._is_told_slow = 0, False
+        self._renew(replace(renewal, after_steps=self._guarded.steps_before + renewal.after_steps))
+
+    def _why_slow(self, seconds_: float) -> Cause:
+        return self._slow_because(time.monotonic() - seconds_)[0]
 
 
 def _of_breach(breach: Breach) -> Verdict:

@@ -21,6 +21,7 @@ from vtune.journal.counts import read_counts
 from vtune.journal.journal import Journal
 from vtune.journal.launch_files import read_object
 from vtune.journal.paths import LaunchPaths, StudyPaths, TrialPaths
+from vtune.journal.renewals import renewals_of
 
 # The counters are written once a second, the state every three.
 LOOK_S = 1.0
@@ -116,10 +117,17 @@ class WatchedLaunch:
             resumed=bool(state.get("resumed")),
             steps_at_end=at_end,
             left_s=left_s,
-            promised_samples_per_s=(promise.get("samples_per_s") if self._trial is None else self._trial.samples_per_s),
+            promised_samples_per_s=told.get("promised_samples_per_s") or self._promised(promise),
             achieved_samples_per_s=achieved,
             achieved_by="guard" if by_guard else "looks" if achieved else None,
+            renewed=next(reversed(renewals_of(self._launch)), None),
         )
+
+    def _promised(self, promise: Mapping[str, Any]) -> float | None:
+        """For the time before its guard writes the state of this attempt."""
+        of_first: float | None = promise.get("samples_per_s")
+        first = self._trial is None or promise.get("trial") == self._spec.get("trial")
+        return of_first if first or self._trial is None else self._trial.samples_per_s
 
     def _measured(self) -> Measurement | None:
         try:

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vtune.analysis.comparable import full_run
+from vtune.analysis.renewal_words import renewal_text
+from vtune.analysis.renewed import promised_again, renewals_for, shown_pauses_s
 from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.domain.launch import LaunchSpec, Length, Promise
 from vtune.domain.numbers import rate
 from vtune.domain.record import TrialRecord
+from vtune.domain.renewal import Renewal
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError
 from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attempt
@@ -111,6 +114,8 @@ def plan_launch(
     lines = python_lines(ways.options, report.loader_at)
     promise = promise_of(record, planned, batch_scale=batch.beside)
     promise = replace(promise, effective_batch=batch.effective, effective_batch_before=batch.before)
+    renewals = renewals_for(record, settings, report.records, report.renewals, experiment.own_same)
+    promise = promised_again(promise, renewals)
     output = tuple(map(str, output_folders(experiment.workload)))
     left = left_behind(study, output, experiment.workload) if resume else None
     length = _length(promise.steps, planned.epochs, left.most if left is not None else None if resume else 0)
@@ -149,6 +154,7 @@ def plan_launch(
             *repeated_data(record, report.own),
             *note,
             *_beside(record, extra or {}),
+            *_renewed(renewals),
             *_launched_before(record, settings, report),
         ),
     )
@@ -231,7 +237,7 @@ def _as_long(record: TrialRecord, samples: int | None) -> tuple[float | None, fl
     if run_s is None:
         return whole, samples / whole
     if steady and abs(samples - whole * run_s) > SAME * samples:
-        run_s += (samples - whole * run_s) / steady
+        run_s += (samples - whole * run_s) * (1 / steady + shown_pauses_s(measured))
         whole = samples / run_s
     return whole, run_s
 
@@ -296,6 +302,10 @@ def _beside(record: TrialRecord, extra: Mapping[str, Scalar]) -> list[str]:
         return notes
     on_top = f"{settings_text(extra)} comes on top of trial {record.trial}'s settings: its promise is without that"
     return [*notes, on_top]
+
+
+def _renewed(renewals: Sequence[Renewal]) -> list[str]:
+    return [f"launch {one.launch} with these settings: {renewal_text(one)}" for one in renewals]
 
 
 def _launched_before(record: TrialRecord, settings: Mapping[str, Scalar], report: StudyReport) -> list[str]:

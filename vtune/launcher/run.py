@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vtune.analysis.renewal_words import renewal_text
+from vtune.analysis.renewed import renewed, with_launches
 from vtune.domain.effects import Scalar
 from vtune.domain.launch import Achieved, LaunchResult, LaunchStatus, Promise, Retry, StepDown
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
+from vtune.domain.renewal import Renewal
 from vtune.domain.trial import TrialStatus
 from vtune.errors import UsageError, VtuneError
 from vtune.execution.engines.local import LocalEngine
@@ -21,6 +24,7 @@ from vtune.execution.launch_prepare import PlannedAttempt, locks_of, plan_attemp
 from vtune.execution.named_data import data_evidence, data_prints
 from vtune.files import PRIVATE_FOLDER
 from vtune.journal.paths import LaunchPaths, TrialPaths
+from vtune.journal.renewals import EVENT, renewal_to_json
 from vtune.launcher.left_behind import has_saved
 from vtune.launcher.make import make_launch
 from vtune.launcher.plan import PlannedLaunch, promise_now
@@ -28,6 +32,7 @@ from vtune.launcher.record import keep
 from vtune.launcher.safer import GoOn, find_safer, go_on, if_again, lost_for_no_known_reason, slower_by
 from vtune.launcher.telling import Course, Notify, Telling
 from vtune.reporting.words import settings_text
+from vtune.strategies.turned import turned
 
 MOST_STEP_DOWNS = 3
 
@@ -64,6 +69,7 @@ class _Run:
         self._last: AttemptEnd | None = None
         self._step_downs: list[StepDown] = []
         self._retries: list[Retry] = []
+        self._renewals: list[Renewal] = []
         self._unkept: list[tuple[TrialRecord, Mapping[str, Scalar], AttemptEnd, Ended]] = []
         # Before its first attempt.
         self._data = data_prints(planned.experiment.workload, planned.study.root.parent)
@@ -153,13 +159,15 @@ class _Run:
         attempt = self._plan_attempt(folder)
         write_config(experiment, attempt)
         limits, promise = experiment.limits, self._promise
+        # Earlier attempts may have shown pauses.
+        [known] = with_launches([self._record], self._renewals)
         end = run_attempt(
             self._engine,
             attempt.spec,
             folder,
             Guarded(
                 promise=promise,
-                trial=self._record.measurement,
+                trial=known.measurement,
                 ram_limit_bytes=limits.ram.resolve(self._machine.ram_bytes) if limits.ram is not None else None,
                 vram_bytes=limits.vram.bytes if limits.vram is not None else None,
                 vram_share=limits.vram.fraction if limits.vram is not None else None,
@@ -169,9 +177,11 @@ class _Run:
                 epoch_steps=planned.epoch_steps,
                 steps_before=self._steps_before,
                 machine_ram_bytes=self._machine.ram_bytes,
+                learns=dict(turned(self._record)) == dict(self._settings),
             ),
             tell=self._tell,
             show=self._show,
+            renew=self._renew,
         )
         output = tuple(map(Path, planned.spec.output))
         if end.outcome.held_elsewhere and self._attempt == 1:
@@ -297,10 +307,11 @@ class _Run:
             status=end.status,
             ended=end.how.status,
             detail=end.how.detail,
-            promise=self._promise,
+            promise=self._first_promise,
             achieved=achieved,
             step_downs=tuple(self._step_downs),
             retries=tuple(self._retries),
+            renewals=tuple(self._renewals),
             next_command=None if end.go_on is None else end.go_on.command,
             next_note=None if end.go_on is None else end.go_on.note,
         )
@@ -310,9 +321,22 @@ class _Run:
 
     @property
     def _promise(self) -> Promise:
-        """Of the trial whose settings run now: after a step-down it is another one."""
+        """The promise that the run is compared with now: the trial's, with all that the run itself has shown."""
+        promise = self._first_promise
+        for renewal in self._renewals:
+            promise = renewed(promise, renewal) if renewal.trial == promise.trial else promise
+        return promise
+
+    @property
+    def _first_promise(self) -> Promise:
+        """The promise of the trial whose settings run now: after a step-down it is another trial."""
         first = self._planned.spec.promise
         return promise_now(first, self._record) if self._step_downs else first
+
+    def _renew(self, renewal: Renewal) -> None:
+        renewal = replace(renewal, launch=self._planned.number, settings=dict(self._settings))
+        self._renewals.append(renewal)
+        self._telling.event(EVENT, renewal_text(renewal), attempt=self._attempt, renewal=renewal_to_json(renewal))
 
     def _of_all_attempts(self, last: Achieved, *, completed: bool) -> Achieved:
         """The steady rate is that of the settings which ran last; steps and time are the whole launch's."""
@@ -341,4 +365,5 @@ class _Run:
             steps_before=self._steps_before,
             step_downs=len(self._step_downs),
             retries=len(self._retries),
+            renewed=self._renewals[-1] if self._renewals else None,
         )

@@ -11,11 +11,13 @@ from typing import Any
 
 from vtune.domain.effects import Scalar
 from vtune.domain.launch import Achieved, LaunchEvent, Promise
+from vtune.domain.renewal import Renewal
 from vtune.execution.launch_guard import Standing
 from vtune.execution.launch_prepare import note_launch
 from vtune.execution.launch_running import identity
 from vtune.journal.launch_files import append_event, write_state
 from vtune.journal.paths import LaunchPaths
+from vtune.journal.renewals import renewal_to_json
 from vtune.launcher.plan import PlannedLaunch
 
 STATE_EVERY_S = 3.0
@@ -52,6 +54,8 @@ class Course:
     steps_before: int
     step_downs: int
     retries: int
+    # The newest; the promise has all of them.
+    renewed: Renewal | None = None
 
 
 class Telling:
@@ -118,6 +122,7 @@ class Telling:
             "samples_per_s_whole": achieved.samples_per_s_whole,
             "promised_samples_per_s": promise.samples_per_s,
             "promised_run_s": promise.run_s,
+            "renewed": renewal_to_json(course.renewed) if course.renewed is not None else None,
             "left_s": achieved.left_s,
             "seconds": now_s - self._started_s,
             "ram_bytes": standing.ram_bytes if standing is not None else None,

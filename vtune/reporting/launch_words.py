@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from vtune.analysis.renewal_words import renewal_text
 from vtune.domain.launch import LaunchResult, LaunchSpec
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.secrets import MASK
+from vtune.journal.renewals import renewal_to_json
 from vtune.reporting.commands import near
 from vtune.reporting.inert import harmless
 from vtune.reporting.words import settings_text
@@ -92,6 +94,8 @@ def ended_lines(result: LaunchResult) -> Iterator[str]:
         f"{against(achieved.samples_per_s_whole, promise.samples_per_s_whole_run, or_more)}"
     )
     yield from _time_lines(result)
+    for renewal in result.renewals:
+        yield f"{renewal_text(renewal)}; the next launch with these settings promises that"
     if result.next_command is not None:
         note = "" if result.next_note is None else f", {harmless(result.next_note, WHOLE)}"
         yield f"to go on{note}: {harmless(result.next_command, WHOLE)}"
@@ -147,6 +151,7 @@ def launch_to_json(result: LaunchResult, exit_code: int) -> dict[str, Any]:
         "steps_at_end": result.promise.steps,
         "seconds": result.achieved.seconds,
         "step_downs": [dict(zip(STEP_DOWN_KEYS, one, strict=True)) for one in downs],
+        "renewed": [renewal_to_json(one) for one in result.renewals],
         "retries": [{"why": one.why, "resumed_from_step": one.resumed_from_step} for one in result.retries],
         "go_on": result.next_command,
         "go_on_note": result.next_note,

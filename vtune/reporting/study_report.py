@@ -8,6 +8,8 @@ from pathlib import Path
 
 from vtune.analysis.choose import choose
 from vtune.analysis.comparable import own_measurement
+from vtune.analysis.renewal_words import renewal_text
+from vtune.analysis.renewed import with_launches
 from vtune.config.remembered import Remembered, remember
 from vtune.domain.choice import Choice, Lost
 from vtune.domain.experiment import Experiment, Limits, Price
@@ -15,6 +17,7 @@ from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
 from vtune.domain.phases import rolled_back
 from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.renewal import Renewal
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
 from vtune.journal.code import CODE, changed_code
@@ -24,6 +27,7 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.journal import Journal, JournalText
 from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
+from vtune.journal.renewals import read_renewals
 from vtune.journal.scouted import scouted, scouted_measurement
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
@@ -61,6 +65,8 @@ class StudyReport:
     search: SearchOfStudy | None = None
     # What the scout run of their trials took, which is no trial itself.
     scout_s: float = 0.0
+    # Promises that launches have renewed, the earliest first.
+    renewals: tuple[Renewal, ...] = ()
 
     @property
     def own(self) -> Measurement | None:
@@ -111,13 +117,15 @@ def read_study_report(
     price = next((one.price for one in said if one.price is not None), None)
     machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
-    records = [_priced(record, price) for record in text.records]
+    renewals = read_renewals(paths)
+    own_same = experiment.own_same if experiment is not None else ()
+    records = [_priced(record, price) for record in with_launches(text.records, renewals, own_same)]
     phases, search = read_phases(paths.phases), read_search(paths.search)
     return StudyReport(
         study=paths.root.name,
         folder=paths.root,
         records=tuple(records),
-        choice=_chosen(records, limits, machine, experiment, phases, search),
+        choice=_chosen(records, limits, machine, experiment, phases, search, renewals),
         limits=limits,
         price=price,
         experiment=experiment,
@@ -131,6 +139,7 @@ def read_study_report(
         phases=phases,
         search=search,
         scout_s=_scout_s(paths, phases, search),
+        renewals=renewals,
     )
 
 
@@ -154,6 +163,7 @@ def _chosen(
     experiment: Experiment | None,
     phases: PhasesOfStudy | None,
     search: SearchOfStudy | None,
+    renewals: Sequence[Renewal],
 ) -> Choice:
     left_out = _left_out(phases, search)
     choice = choose(
@@ -173,7 +183,8 @@ def _chosen(
         for record in records
         if record.trial in left_out
     )
-    return replace(choice, lost=(*choice.lost, *others))
+    told = (f"launch {one.launch} of trial {one.trial}: {renewal_text(one)}" for one in renewals)
+    return replace(choice, lost=(*choice.lost, *others), remarks=(*choice.remarks, *told))
 
 
 def gpu_was_seen(records: Sequence[TrialRecord]) -> bool:

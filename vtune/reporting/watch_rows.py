@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from rich.cells import cell_len, set_cell_size
 
+from vtune.analysis.renewal_words import renewal_text
 from vtune.domain.numbers import bytes_, rate, seconds
 from vtune.domain.watching import GpuRow, Growth, LaunchSeen, LogProgress, ProcessRow, Watched
 from vtune.reporting.inert import harmless
@@ -86,6 +87,8 @@ def _launch(launch: LaunchSeen, *, ended: bool) -> Iterator[str]:
     whose = "unknown settings" if launch.trial is None else f"the settings of trial {launch.trial}"
     yield f"launch    {which}, with {whose}: {settings_text(launch.settings) or 'nothing turned'}"
     yield f"promise   {_promise(launch)}"
+    if launch.renewed is not None:
+        yield f"renewed   {renewal_text(launch.renewed)}"
     yield f"done      {_done(launch)}" + (f"; asked to save and end ({launch.ending})" if launch.ending else "")
     if ended:
         return

@@ -60,12 +60,21 @@ elif losses.exists():
     losses.unlink()
 
 
+class Slow:
+    """Takes time while it is saved, as a large model does, and is nothing when it is loaded."""
+
+    def __reduce__(self):
+        time.sleep(config.get("save_s", 0))
+        return int, ()
+
+
 def save():
     new = last.with_suffix(".new")
     if accident == "full_disk" and done >= at_step:
         new.symlink_to("/dev/full")
     text = io.BytesIO()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}, text)
+    told = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}
+    torch.save({**told, "slow": Slow()} if "save_s" in config else told, text)
     new.write_bytes(text.getvalue())
     os.replace(new, last)
 

@@ -79,11 +79,18 @@ class Pace:
 
 def least_promised(promise: Promise) -> float | None:
     """A rate below this is slower than promised, and not only another launch."""
+    between = promised_between(promise)
+    return between[0] if between is not None else None
+
+
+def promised_between(promise: Promise) -> tuple[float, float] | None:
+    """The lowest and the highest rate that a launch which keeps the promise may have."""
     rate, interval = promise.samples_per_s, promise.samples_per_s_ci95
     if rate is None:
         return None
-    lowest = min(rate, interval[0]) if interval is not None else rate
-    return lowest * math.exp(-Z95 * math.sqrt(2) * RUN_TO_RUN_SD - WINDOWS_DIFFER)
+    lowest, highest = (min(rate, interval[0]), max(rate, interval[1])) if interval is not None else (rate, rate)
+    apart = math.exp(Z95 * math.sqrt(2) * RUN_TO_RUN_SD + WINDOWS_DIFFER)
+    return lowest / apart, highest * apart
 
 
 def is_slow(window: Span, promise: Promise) -> bool:

@@ -30,6 +30,13 @@ class Progress:
     last_aside_s: float | None = None
     saves: int = 0
     last_save_s: float | None = None
+    # The parts of `aside`: checkpoints that were felt, with the time in them, batches without gradients, new passes.
+    felt_saves: int = 0
+    save_s: float = 0.0
+    validated: int = 0
+    passes: int = 0
+    # Spent waiting for batches of the loader that feeds the steps.
+    waited_s: float = 0.0
 
     def hang_after_s(self, hang_time_s: float) -> float:
         return max(hang_time_s, HANG_PAUSES * self.longest_gap_s)
@@ -53,8 +60,10 @@ def progress_of(counts: Sequence[ProcessCounts], t_s: float, *, restarts_in_rate
     saved = [one for process in counts for one in process.of("saved")]
     validated = [one for process in counts for one in process.of("delivered") if not one.grad]
     saves = sum(one.count for one in saved)
-    asides = [one for one in (*saved, *validated) if (one.kind, one.source) != ("saved", BRIEF)]
-    asides += [] if restarts_in_rate else _passes(stepping)
+    felt = [one for one in saved if one.source != BRIEF]
+    passes = [] if restarts_in_rate else _passes(stepping)
+    asides = [*felt, *validated, *passes]
+    feeding = _feeding(stepping)
     return Progress(
         t_s=t_s,
         steps=step.count if step is not None else 0,
@@ -67,6 +76,11 @@ def progress_of(counts: Sequence[ProcessCounts], t_s: float, *, restarts_in_rate
         last_aside_s=max((one.last_s for one in asides), default=None),
         saves=saves,
         last_save_s=max((one.last_s for one in saved), default=None),
+        felt_saves=sum(one.count for one in felt),
+        save_s=sum(one.waited_s for one in felt),
+        validated=sum(one.count for one in validated),
+        passes=sum(one.count for one in passes),
+        waited_s=feeding.waited_s if feeding is not None else 0.0,
     )
 
 
@@ -74,10 +88,14 @@ def _most_steps(process: ProcessCounts) -> Counted:
     return max(process.of("step"), key=lambda one: one.count)
 
 
+def _feeding(process: ProcessCounts) -> Counted | None:
+    return max((one for one in process.of("delivered") if one.grad), key=lambda one: one.count, default=None)
+
+
 def _passes(process: ProcessCounts) -> list[Counted]:
     """Of the loader that feeds the steps, as a trial takes its epochs; one that is begun anew for each step is aside of
     nothing."""
-    feeding = max((one for one in process.of("delivered") if one.grad), key=lambda one: one.count, default=None)
+    feeding = _feeding(process)
     return [one for one in process.of("pass") if feeding is not None and one.source == feeding.source]
 
 
