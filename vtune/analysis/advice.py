@@ -39,6 +39,8 @@ class Again:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The limit it runs under.
     ram_limit_bytes: int | None = None
+    # Its window went on until it had seen enough for a steady rate, as --precise asks for.
+    precise: bool = False
     # Settings of the study's other trials that were no faster than this one.
     no_faster: tuple[Mapping[str, Scalar], ...] = ()
 
@@ -87,6 +89,8 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
         lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
             lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
+    if again.precise:
+        return lines  # a longer window was had already
     if measured.unsteady_because and measured.steps_measured and not is_calm(measured):
         lines.append("measure longer with --precise to be sure")
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:

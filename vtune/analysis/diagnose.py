@@ -33,6 +33,7 @@ MOSTLY_COLD = 0.5
 
 def diagnose(measured: Measurement, machine: Machine, again: Again | None = None) -> Diagnosis:
     """`again`: how this trial is asked for once more."""
+    again = again or Again()
     if measured.samples_per_s is None:
         return _without_samples(measured)
     if measured.data_wait_fraction is None:
@@ -43,7 +44,7 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             next=("vtune probe --ceiling tells what the training and its loader could do, each by itself",),
         )
     if measured.fed_from_stock:
-        return _fed_from_stock(measured)
+        return _fed_from_stock(measured, again)
     wait = _wait_share(measured, measured.data_wait_fraction)
     headroom = max(1.0, 1 / (1 - wait)) if wait < 1 else None
     bottleneck = _bottleneck(measured, wait)
@@ -57,7 +58,7 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             *what_if_lines(measured),
             *tail_lines(measured, bottleneck),
         ),
-        next=tuple(next_steps(measured, bottleneck, machine, again or Again())),
+        next=tuple(next_steps(measured, bottleneck, machine, again)),
         headroom=headroom,
     )
 
@@ -94,7 +95,7 @@ def _without_samples(measured: Measurement) -> Diagnosis:
     )
 
 
-def _fed_from_stock(measured: Measurement) -> Diagnosis:
+def _fed_from_stock(measured: Measurement, again: Again) -> Diagnosis:
     """The window says nothing of how long the training would wait once the stock is used up."""
     return Diagnosis(
         bottleneck="data",
@@ -103,7 +104,7 @@ def _fed_from_stock(measured: Measurement) -> Diagnosis:
             f" {rate(measured.loader_samples_per_s)} samples/s, the window saw {rate(measured.samples_per_s)}"
         ),
         why=(f"not shown to be steady: {measured.unsteady_because}",),
-        next=("measure longer with --precise: this rate will not last",),
+        next=(f"measure longer with {'more --steps' if again.precise else '--precise'}: this rate will not last",),
     )
 
 

@@ -152,6 +152,7 @@ def judge(
         results=results,
         settings=spec.settings,
         ram_limit_bytes=ram_limit_bytes,
+        precise=window.ground,
         no_faster=no_faster(earlier, measured),
     )
     said = bool(last_words.strip())
