@@ -18,6 +18,7 @@ from vtune.analysis.host import paused
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
 from vtune.analysis.what_if_words import tail_lines, what_if_lines
+from vtune.domain.advice import Advice
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement, Pause
@@ -41,7 +42,7 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             bottleneck="unknown",
             verdict=f"{rate(measured.samples_per_s)} samples/s; where the time goes could not be seen",
             why=("the batches reach the training through a thread of its own, so waiting is not visible",),
-            next=("vtune probe --ceiling tells what the training and its loader could do, each by itself",),
+            advice=(Advice("vtune probe --ceiling tells what the training and its loader could do, each by itself"),),
         )
     if measured.fed_from_stock:
         return _fed_from_stock(measured, again)
@@ -58,7 +59,7 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             *what_if_lines(measured),
             *tail_lines(measured, bottleneck),
         ),
-        next=tuple(next_steps(measured, bottleneck, machine, again)),
+        advice=tuple(next_steps(measured, bottleneck, machine, again)),
         headroom=headroom,
     )
 
@@ -97,6 +98,7 @@ def _without_samples(measured: Measurement) -> Diagnosis:
 
 def _fed_from_stock(measured: Measurement, again: Again) -> Diagnosis:
     """The window says nothing of how long the training would wait once the stock is used up."""
+    longer = "more --steps" if again.precise else "--precise"
     return Diagnosis(
         bottleneck="data",
         verdict=(
@@ -104,7 +106,7 @@ def _fed_from_stock(measured: Measurement, again: Again) -> Diagnosis:
             f" {rate(measured.loader_samples_per_s)} samples/s, the window saw {rate(measured.samples_per_s)}"
         ),
         why=(f"not shown to be steady: {measured.unsteady_because}",),
-        next=(f"measure longer with {'more --steps' if again.precise else '--precise'}: this rate will not last",),
+        advice=(Advice(f"measure longer with {longer}: this rate will not last"),),
     )
 
 

@@ -37,6 +37,7 @@ from vtune.analysis.validation import ended_in_validation, validation_note
 from vtune.analysis.verify import mismatch
 from vtune.analysis.verify_mathematics import contradiction, unverified
 from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
+from vtune.domain.advice import Advice
 from vtune.domain.effects import Scalar
 from vtune.domain.events import ProcessStack
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
@@ -162,9 +163,13 @@ def judge(
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
-        next=(
-            *diagnosis.next,
-            *([] if outcome.ended_by == "disk" else [*growth_advice(measured), *queue_advice(measured, shm_bytes)]),
+        advice=(
+            *diagnosis.advice,
+            *(
+                []
+                if outcome.ended_by == "disk"
+                else [*map(Advice, growth_advice(measured)), *queue_advice(measured, shm_bytes)]
+            ),
         ),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
@@ -256,8 +261,8 @@ def _diagnosis(
     )
     if status is TrialStatus.COMPLETED:
         # Its rate holds; first of all it needs more room.
-        return replace(diagnose(measured, machine, again), next=relief)
-    return Diagnosis(bottleneck="unknown", verdict=verdict, next=relief)
+        return replace(diagnose(measured, machine, again), advice=relief)
+    return Diagnosis(bottleneck="unknown", verdict=verdict, advice=relief)
 
 
 def _left_abruptly(outcome: TrialOutcome, observed: Observed) -> bool:

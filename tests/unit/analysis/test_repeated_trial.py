@@ -87,8 +87,8 @@ def test_more_workers_are_not_advised_where_they_would_repeat() -> None:
     plain, repeating = (
         next_steps(measured, "data", MACHINE, Again()) for measured in (waits, replace(waits, repeated=FOUND))
     )
-    assert any("workers=4" in line for line in plain)
-    assert repeating[0] == how_to_mend(FOUND) and not any("workers=" in line for line in repeating)
+    assert any("workers=4" in one.text for one in plain)
+    assert repeating[0].text == how_to_mend(FOUND) and not any(one.asks for one in repeating)
 
 
 @pytest.mark.parametrize(
