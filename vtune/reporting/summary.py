@@ -22,7 +22,7 @@ from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.words import settings_text, vram_sources
+from vtune.reporting.words import repeats_lines, settings_text, vram_sources
 
 # How a table calls the chosen one.
 BEST = "best"
@@ -363,7 +363,7 @@ def _notes(records: Sequence[TrialRecord], remarks: Sequence[str]) -> list[str]:
     lines = [] if gpu_was_seen(records) or not records else ["no GPU was seen: what needs one is not known"]
     told: dict[str, list[int]] = {}
     for record in records:
-        for note in record.notes:
+        for note in dict.fromkeys((*record.notes, *repeats_lines(record))):
             told.setdefault(note, []).append(record.trial)
         for source in vram_sources(record):
             told.setdefault(f"VRAM peaks are as told by {source}", []).append(record.trial)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from support.studies import a_report, a_trial
+from vtune.analysis.repeated_words import in_present_settings
 from vtune.domain.advice import Advice
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import RaceLeg, TrialStatus
 from vtune.reporting.report_json import choice_to_json
 from vtune.reporting.summary import summarize
@@ -79,3 +81,11 @@ def test_advice_that_a_trial_has_answered_since_is_not_given(
     ended_by = "disk" if status is TrialStatus.TOO_SHORT else "itself"
     slower = replace(slower, settings={**own.settings, **asked}, evidence={"ended_by": ended_by})
     assert (ADVICE not in summarize(a_report(own, slower)).next) is is_answered
+
+
+def test_a_summary_tells_of_repeated_data_with_the_trial_that_showed_it() -> None:
+    found = Repeated(reason=Repeats.SAME_SAMPLES, workers=2, dataset="Patches", where="d.py:8")
+    own, other = a_trial(1, 10.0), a_trial(2, 13.0, asked=FOUR)
+    own = replace(own, measurement=replace(own.measurement, repeated=found))
+    (note,) = (note for note in summarize(a_report(own, other)).notes if in_present_settings(found) in note)
+    assert note.startswith("trial 1: ")
