@@ -25,6 +25,11 @@ def confirms(origin: str) -> bool:
     return origin in CONFIRMATIONS
 
 
+def tunes(origin: str) -> bool:
+    """A trial of a walk, of a search, or of the end of one."""
+    return origin.startswith(("phase:", "search", CONFIRM))
+
+
 class TrialStatus(StrEnum):
     COMPLETED = "completed"
     OUT_OF_VRAM = "out_of_vram"

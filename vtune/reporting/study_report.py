@@ -18,6 +18,7 @@ from vtune.domain.numbers import trials_text
 from vtune.domain.phases import rolled_back
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.renewal import Renewal
+from vtune.domain.trial import tunes
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
 from vtune.journal.code import CODE, changed_code
@@ -31,9 +32,6 @@ from vtune.journal.renewals import read_renewals
 from vtune.journal.scouted import scouted, scouted_measurement
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
-
-# Origins of trials that tune.
-TUNED = ("phase:", "search", "confirm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +84,7 @@ class StudyReport:
         both = (one.trials for one in (self.phases, self.search) if one is not None)
         found = dict.fromkeys(trial for trials in both for trial in trials)
         if self.choice.best is not None and self.choice.best.trial not in found:
-            found |= dict.fromkeys(one.trial for one in self.records if one.origin.startswith(TUNED))
+            found |= dict.fromkeys(one.trial for one in self.records if tunes(one.origin))
         return tuple(found)
 
 
