@@ -26,7 +26,7 @@ from vtune.analysis.compare import BEYOND_DOUBT, Z95, Rate, disagreement, ratio_
 from vtune.analysis.feasible import ruled_out_by, still_compared
 from vtune.analysis.fit import unjudged
 from vtune.analysis.laps import met_in_race
-from vtune.analysis.lost import Seen, lost_because
+from vtune.analysis.lost import with_lost
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
 from vtune.analysis.rungs import OUT_OF_MEMORY
@@ -101,10 +101,9 @@ def choose(
     doubted = [one for one in measured if one.trial in differs or settings_of(one) in back]
     over_same = {one.trial: against.ratio(one, best_same) for one in doubted} if best_same is not None else {}
     raced = against.paired(best, best_same) if best is not None and best_same not in (None, best) else None
-    seen = Seen(best, baseline, tie, short, ratios, rounds, out.over, out.died, beaten, best_same, over_same, differs)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
-    return Choice(
+    choice = Choice(
         best=best,
         baseline=baseline,
         best_same=best_same,
@@ -117,7 +116,6 @@ def choose(
         unconfirmed=_unconfirmed(best, baseline, speedup, lasting, against),
         provisional=tuple(one.trial for one in _distinct(best, baseline) if best and not measured_enough(one)),
         tie=tuple(record.trial for record in tie),
-        lost=tuple(lost_because(record, seen) for record in records if best is None or record.trial != best.trial),
         ratios=ratios,
         paired_rounds=rounds,
         over=out.over,
@@ -131,6 +129,7 @@ def choose(
             *unjudged(feasible, limits, ram_total_bytes),
         ),
     )
+    return with_lost(choice, records, short=short, died=out.died, beaten=beaten)
 
 
 def _busy_remark(busy: Sequence[TrialRecord]) -> list[str]:
