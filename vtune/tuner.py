@@ -34,6 +34,7 @@ from vtune.journal.renewals import read_renewals
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
+from vtune.knobs.registry import same_knobs
 from vtune.one_core import on_one_core
 from vtune.strategies.left_out import left_out as left_out_of
 from vtune.telemetry.memory import shared_memory
@@ -79,7 +80,7 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
         record = measure_one(tuning, proposal, history, left_out=others)
         _keep(tuning, record)
         # While trials are measured no launch runs: none renews a promise meanwhile.
-        record = with_launches([*history, record], renewals, tuning.experiment.own_same)[-1]
+        record = with_launches([*history, record], renewals, same_knobs(tuning.experiment.knobs))[-1]
         history.append(record)
         tuning.notify(TrialFinished(record=record))
         if record.status is TrialStatus.INTERRUPTED:
@@ -89,7 +90,7 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
 
 def recorded(study: StudyPaths, experiment: Experiment) -> list[TrialRecord]:
     """The journal's trials, with the rare pauses that launches have shown in their projections."""
-    return with_launches(Journal(study.journal).read(), read_renewals(study), experiment.own_same)
+    return with_launches(Journal(study.journal).read(), read_renewals(study), same_knobs(experiment.knobs))
 
 
 class _Again:

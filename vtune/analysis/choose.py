@@ -42,15 +42,15 @@ from vtune.domain.record import TrialRecord
 def choose(
     records: Sequence[TrialRecord],
     *,
+    same: Collection[str],
     limits: Limits | None = None,
     ram_total_bytes: int | None = None,
     cores: float | None = None,
-    own_same: Collection[str] = (),
     rolled_back: Collection[int] = (),
 ) -> Choice:
-    """`ram_total_bytes` and `cores` are those of the machine that the records are from. `own_same`: the user's own
-    knobs of class SAME. `rolled_back`: trials of steps that a walk did not keep; the choice keeps one only where more
-    is shown by now."""
+    """`ram_total_bytes` and `cores` are those of the machine that the records are from. `same`: knobs of class SAME,
+    the user's own among them. `rolled_back`: trials of steps that a walk did not keep; the choice keeps one only where
+    more is shown by now."""
     limits = limits or Limits()
     # Of full runs only that their settings ran out of memory.
     telling = [one for one in records if not full_run(one) or one.status in OUT_OF_MEMORY]
@@ -88,7 +88,7 @@ def choose(
     # What wins only by what is shown: first a step that was taken back, over all others that train the same; then
     # another training.
     back = {settings_of(record) for record in measured if record.trial in rolled_back}
-    differs = _other_trainings(measured, baseline, own_same)
+    differs = _other_trainings(measured, baseline, same)
     contest = _Contest(baseline, ratios, against, baseline_fits=baseline in feasible)
     alike = [rival for rival in rivals if rival.trial not in differs]
     best_same = contest.best(None, [rival for rival in alike if settings_of(rival) not in back])
@@ -218,11 +218,11 @@ def _middle(group: Sequence[TrialRecord], rates: Mapping[int, Rate]) -> TrialRec
 
 
 def _other_trainings(
-    records: Sequence[TrialRecord], baseline: TrialRecord | None, own_same: Collection[str]
+    records: Sequence[TrialRecord], baseline: TrialRecord | None, same: Collection[str]
 ) -> frozenset[int]:
     if baseline is None:
         return frozenset()
-    return frozenset(record.trial for record in records if another_training(record, baseline, own_same))
+    return frozenset(record.trial for record in records if another_training(record, baseline, same))
 
 
 class _Contest:

@@ -19,6 +19,7 @@ from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import CONFIRM, OWN_AGAIN, SAME_TRAINING, Proposal
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.known import Known
 from vtune.strategies.race_plan import RacePlan, plan_race
 from vtune.strategies.train_alike import MOST_ALIKE, alike_to_measure
@@ -71,7 +72,7 @@ class Found:
                 limits=experiment.limits,
                 ram_total_bytes=machine.ram_bytes,
                 cores=machine.cores,
-                own_same=experiment.own_same,
+                same=same_knobs(experiment.knobs),
                 rolled_back=self.rolled_back,
             )
         return self._choices[of]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.choices import choose
 from tests.support.records import a_record
 from tests.support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.queues import batch_in_shm, needed_shm_bytes, shm_refusal, with_queues
 from vtune.analysis.roles import Loader, Roles, TrainPass
 from vtune.analysis.rungs import too_big_for
