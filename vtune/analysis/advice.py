@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.doubts import is_calm
 from vtune.analysis.host import outside
 from vtune.analysis.repeated_words import how_to_mend
@@ -26,8 +27,6 @@ OTHERS_CORES = 0.3
 QUEUED_MUCH = 0.25
 # However little a worker computes, its queues and copies cost something.
 MOST_WAITING = 0.1
-# The tree keeps this share of the cores busy: more workers would take time from the training itself.
-CORES_FULL = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

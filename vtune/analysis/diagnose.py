@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vtune.analysis.advice import (
-    CORES_FULL,
     OTHERS_CORES,
     WAITS_LITTLE,
     WORTH_SAYING,
@@ -12,9 +11,10 @@ from vtune.analysis.advice import (
     in_rate_as,
     next_steps,
 )
+from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.analysis.doubts import steady_lines
-from vtune.analysis.host import paused
+from vtune.analysis.pauses import paused
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
 from vtune.analysis.what_if_words import tail_lines, what_if_lines
