@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -34,7 +34,9 @@ from vtune.journal.renewals import read_renewals
 from vtune.journal.study import Study
 from vtune.journal.trial_files import saw_loader
 from vtune.knobs.plan import batch_factor, needs_scout
+from vtune.knobs.registry import same_knobs
 from vtune.one_core import on_one_core
+from vtune.strategies.left_out import left_out as left_out_of
 from vtune.telemetry.memory import shared_memory
 
 # Of a trial whose scout run failed: its settings were never run with.
@@ -68,16 +70,17 @@ class Tuning:
 def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
     """Returns the whole history, the new records last."""
     history, renewals = recorded(tuning.study.paths, tuning.experiment), read_renewals(tuning.study.paths)
+    others = left_out_of(history, heeding(tuning.experiment, tuning.study.paths), tuning.study.paths)
     again = _Again(tuning.quiet)
     while True:
         proposal = strategy.propose(history)  # None when there is nothing worth measuring
         if proposal is None or again.asks_in_vain(proposal):
             return history
         await_quiet(tuning, proposal.settings)
-        record = measure_one(tuning, proposal, history)
+        record = measure_one(tuning, proposal, history, left_out=others)
         _keep(tuning, record)
         # While trials are measured no launch runs: none renews a promise meanwhile.
-        record = with_launches([*history, record], renewals, tuning.experiment.own_same)[-1]
+        record = with_launches([*history, record], renewals, same_knobs(tuning.experiment.knobs))[-1]
         history.append(record)
         tuning.notify(TrialFinished(record=record))
         if record.status is TrialStatus.INTERRUPTED:
@@ -87,7 +90,7 @@ def tune(tuning: Tuning, strategy: Strategy) -> list[TrialRecord]:
 
 def recorded(study: StudyPaths, experiment: Experiment) -> list[TrialRecord]:
     """The journal's trials, with the rare pauses that launches have shown in their projections."""
-    return with_launches(Journal(study.journal).read(), read_renewals(study), experiment.own_same)
+    return with_launches(Journal(study.journal).read(), read_renewals(study), same_knobs(experiment.knobs))
 
 
 class _Again:
@@ -154,22 +157,30 @@ def _keep(tuning: Tuning, record: TrialRecord) -> None:
         raise refused(error, what, record=record) from error
 
 
-def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecord] = ()) -> TrialRecord:
+def measure_one(
+    tuning: Tuning,
+    proposal: Proposal,
+    history: Sequence[TrialRecord] = (),
+    *,
+    left_out: Collection[int] = frozenset(),
+) -> TrialRecord:
+    """`left_out`: trials of `history` that ran another command, config or code. They are no evidence for this one."""
+    earlier = [record for record in history if record.trial not in left_out]
     tuning = replace(tuning, experiment=heeding(tuning.experiment, tuning.study.paths))
     shm = shared_memory()
     free = shm.free_bytes if shm is not None else None
-    refusal = refusal_of(tuning.experiment, proposal, history, shm_free_bytes=free)
+    refusal = refusal_of(tuning.experiment, proposal, earlier, shm_free_bytes=free)
     if refusal is not None:
         number = tuning.study.next_trial()
         tuning.study.new_trial_folder(number)
         return refused_record(tuning.experiment, proposal, number, refusal)
     data = _data(tuning)
     if not needs_scout(proposal.settings, tuning.experiment):
-        return _run(tuning, proposal, history, train_loader=None, data=data)
+        return _run(tuning, proposal, earlier, history=history, train_loader=None, data=data)
     study, watch = tuning.study, _watch(tuning, proposal)
     known = known_loader(tuning.experiment, study.paths)
     if known is not None:
-        record = _run(tuning, proposal, history, train_loader=known.key, data=data)
+        record = _run(tuning, proposal, earlier, history=history, train_loader=known.key, data=data)
         if record.status is not TrialStatus.INVALID or saw_loader(study.paths.trial(record.trial), known.key):
             return record
         # It has moved, in a file that the command does not name. The journal keeps what happened.
@@ -185,7 +196,7 @@ def measure_one(tuning: Tuning, proposal: Proposal, history: Sequence[TrialRecor
         notes = (*record.notes, *_file_notes(folder, Path(learnt.spec.cwd), study.paths.root))
         return replace(record, detail=f"{BEFORE_TURNING}: {record.detail or 'no detail is known'}", notes=notes)
     scouted = [*trouble_notes(study.paths.scout), *list_elsewhere(study.paths.scout, study.paths.root)]
-    record = _run(tuning, proposal, history, train_loader=learnt.key, data=data)
+    record = _run(tuning, proposal, earlier, history=history, train_loader=learnt.key, data=data)
     return replace(record, notes=(*record.notes, *(f"{IN_THE_SCOUT_RUN}: {note}" for note in scouted)))
 
 
@@ -206,13 +217,15 @@ def find_ceiling(tuning: Tuning, record: TrialRecord) -> TrialRecord | None:
 def _run(
     tuning: Tuning,
     proposal: Proposal,
-    history: Sequence[TrialRecord],
+    earlier: Sequence[TrialRecord],
     *,
     train_loader: str | None,
     data: Prints,
+    history: Sequence[TrialRecord] = (),
     ceiling: FindCeiling | None = None,
 ) -> TrialRecord:
-    """`data`: as they were before anything of it ran."""
+    """`data`: as they were before anything of it ran. `history`: with trials that ran other code, which read the same
+    files; they are no part of `earlier`."""
     number = tuning.study.next_trial()
     folder = tuning.study.new_trial_folder(number)
     spec, notes = prepare_trial(
@@ -226,11 +239,11 @@ def _run(
     )
     tuning.notify(TrialStarted(spec=spec))
     cwd, results = Path(spec.cwd), tuning.study.paths.root.parent
-    watch = replace(_watch(tuning, proposal), earlier=tuple(history))
+    watch = replace(_watch(tuning, proposal), earlier=tuple(earlier))
     watch = watch if ceiling is None else ceiling_watch(ceiling, watch)
     notes = (*notes, *keep_cold(tuning.experiment, tuning.machine, history, results))
     outcome = tuning.engine.run(spec, folder, watch, tuning.notify)
-    record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=history)
+    record = read_trial(tuning.experiment, tuning.machine, spec, outcome, folder, earlier=earlier)
     _check_disk(record, outcome, folder)
     record = learnt_from(record, tuning.experiment, tuning.study.paths)
     notes = (*_file_notes(folder, cwd, tuning.study.paths.root), *notes)

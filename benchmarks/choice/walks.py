@@ -19,6 +19,7 @@ from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surface import Noise, SampleCost, StepCost, Surface
 from vtune.execution.engines.simulated.surfaces import SHARED_MACHINE
 from vtune.journal.study import open_study
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.phases import Phases
 from vtune.strategies.search import Search
 from vtune.tuner import Tuning, tune
@@ -104,7 +105,7 @@ def outcome(strategy: Phases | Search, history: Sequence[TrialRecord]) -> Outcom
         limits=strategy.experiment.limits,
         ram_total_bytes=machine.ram_bytes,
         cores=machine.cores,
-        own_same=strategy.experiment.own_same,
+        same=same_knobs(strategy.experiment.knobs),
         rolled_back=back,
     )
     best, baseline = choice.best, choice.baseline

@@ -16,6 +16,7 @@ from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.execution.engines.simulated.engine import BETWEEN_TRIALS_S
 from vtune.execution.engines.simulated.surface import settings_of
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.foresight import fitted
 from vtune.strategies.turned import turned
 
@@ -77,7 +78,9 @@ def tried(name: str, training: Training, seed: int, bank: Bank, truths: Truths) 
 def _told(history: list[TrialRecord], training: Training) -> Asked:
     """By the measured trials alone, without confirmations; the user's own settings where none of them fits."""
     machine = training.machine
-    best = choose(history, limits=training.limits, ram_total_bytes=machine.ram_bytes, cores=machine.cores).best
+    best = choose(
+        history, same=same_knobs(()), limits=training.limits, ram_total_bytes=machine.ram_bytes, cores=machine.cores
+    ).best
     return turned(best) if best is not None else {}
 
 

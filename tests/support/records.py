@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vtune.domain.advice import Advice
 from vtune.domain.machine_use import GpuUse, ProcessUse, StageTime
 from vtune.domain.record import Diagnosis, Measurement, Projection, StepTimes, TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -40,7 +41,11 @@ def a_record(*, trial: int = 1, status: TrialStatus = TrialStatus.COMPLETED) -> 
             effective_settings={"workers": 2, "batch_size": 2},
         ),
         diagnosis=Diagnosis(
-            bottleneck="data", verdict="data-bound", why=("because",), next=("try --set workers=4",), headroom=5.8
+            bottleneck="data",
+            verdict="data-bound",
+            why=("because",),
+            advice=(Advice("try --set workers=4", asks={"workers": 4}),),
+            headroom=5.8,
         ),
     )
 

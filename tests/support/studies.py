@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from support.choices import choose
 from support.records import a_record
-from vtune.analysis.choose import choose
 from vtune.domain.record import Measurement, Projection, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.journal.journal import Journal

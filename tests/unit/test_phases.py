@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from support.simulated import simulated_experiment
-from support.studies import a_failure
+from support.studies import a_failure, a_trial
 from support.walks import PLAN, PREFETCH, WORKERS
 from vtune.config.experiment_file import write_experiment
+from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment, Limit
 from vtune.domain.phases import AskedPhases, Option, Plan, Walk
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, WalkMoved
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
+from vtune.journal.code import CODE, code_of
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.phases import PhaseResult, run_phases
@@ -154,6 +157,27 @@ def test_a_disk_that_does_not_take_what_is_only_shown_does_not_end_the_walk(
     (tmp_path / "s" / "phases.json").mkdir(parents=True)
     result = walked(tmp_path, experiment, up_to=1)
     assert result.walk.stage == "done" and result.report.phases is None
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_repeated_data_speaks_against_other_workers_until_the_training_is_mended(
+    tmp_path: Path, experiment: Experiment, mended: bool
+) -> None:
+    script = tmp_path / "data.py"
+    script.write_text("", encoding="utf-8")
+    found = Repeated(reason=Repeats.SAME_NUMBERS, workers=3, dataset="Patches", where="data.py:8", generator="self.rng")
+    code = code_of([Fact(pid=1, t_s=0.0, name="modules", data={"files": [str(script)]})])
+    with opened(tmp_path, experiment) as tuning:
+        number = tuning.study.next_trial()
+        tuning.study.new_trial_folder(number)
+        record = a_trial(number, 10.0, asked={"workers": 3})
+        repeats = replace(record.measurement, repeated=found)
+        tuning.study.journal.append(replace(record, measurement=repeats, evidence={CODE: code}))
+    if mended:
+        script.write_text("# mended", encoding="utf-8")
+    walk = walked(tmp_path, experiment, up_to=1)
+    came = {one.status for one in walk.report.records if one.trial > number and (one.asked or {}).get("workers")}
+    assert came == {TrialStatus.COMPLETED if mended else TrialStatus.INVALID}
 
 
 def test_trials_of_another_config_count_for_nothing_and_are_named(tmp_path: Path, experiment: Experiment) -> None:

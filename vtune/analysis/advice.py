@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.doubts import is_calm
 from vtune.analysis.host import outside
 from vtune.analysis.repeated_words import how_to_mend
+from vtune.domain.advice import Advice
 from vtune.domain.effects import Scalar
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds, workers_text
@@ -25,8 +27,6 @@ OTHERS_CORES = 0.3
 QUEUED_MUCH = 0.25
 # However little a worker computes, its queues and copies cost something.
 MOST_WAITING = 0.1
-# The tree keeps this share of the cores busy: more workers would take time from the training itself.
-CORES_FULL = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,8 @@ class Again:
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     # The limit it runs under.
     ram_limit_bytes: int | None = None
+    # Its window went on until it had seen enough for a steady rate, as --precise asks for.
+    precise: bool = False
     # Settings of the study's other trials that were no faster than this one.
     no_faster: tuple[Mapping[str, Scalar], ...] = ()
 
@@ -48,21 +50,25 @@ class Again:
         wanted[name] = value
         return any(all(tried.get(knob) == asked for knob, asked in wanted.items()) for tried in self.no_faster)
 
-    def but(self, **changed: Scalar) -> str:
-        return self.of({**self.settings, **changed})
+    def but(self, changed: Mapping[str, Scalar], *, before: str = "try ", after: str = "") -> Advice:
+        return self.with_only({**self.settings, **changed}, before=before, after=after)
 
-    def of(self, settings: Mapping[str, Scalar]) -> str:
-        """The line to paste, whatever this trial was asked for with."""
+    def with_only(self, settings: Mapping[str, Scalar], *, before: str, after: str = "") -> Advice:
+        """Whatever this trial was asked for with."""
+        return Advice(f"{before}{self._line(settings)}{after}", asks=settings)
+
+    def _line(self, settings: Mapping[str, Scalar]) -> str:
+        """To paste."""
         words = ["vtune", "probe", *(["--study", self.study] if self.study is not None else [])]
         words += ["--results", self.results] if self.results is not None else []
         words += [word for name, value in settings.items() for word in ("--set", f"{name}={str(value).lower()}")]
         return shlex.join(words)
 
 
-def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[str]:
+def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[Advice]:
     settings = measured.effective_settings
     repeated = measured.repeated
-    lines = [how_to_mend(repeated)] if repeated is not None and repeated.is_shown else []
+    lines = [Advice(how_to_mend(repeated))] if repeated is not None and repeated.is_shown else []
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
@@ -70,27 +76,31 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     gather = any(one.who == "workers" for one in measured.ram_growth)
     if not gather and (without_s := _epoch_without_restarts(measured, again)) is not None:
         not_known = "; whether their memory would grow on then, a trial of it shows"
-        lines.append(
-            f"try {again.but(persistent_workers=True)}: starting workers anew is felt in so short an epoch (without it"
-            f" an epoch would take {seconds(without_s)} instead of {seconds(_pass_s(measured))})"
-            f"{not_known if 'ram_growth' in measured.unknown else ''}"
+        anew = (
+            f": starting workers anew is felt in so short an epoch (without it an epoch would take {seconds(without_s)}"
+            f" instead of {seconds(_pass_s(measured))}){not_known if 'ram_growth' in measured.unknown else ''}"
         )
+        lines.append(again.but({"persistent_workers": True}, after=anew))
     if bottleneck in ("validation", "checkpoint"):
-        lines += [_less_often(pause) for pause in in_rate_as(measured, bottleneck)]
+        lines += [Advice(_less_often(pause)) for pause in in_rate_as(measured, bottleneck)]
     if bottleneck == "host":
-        lines.append(_host(measured, waits=waited >= WAITS_LITTLE))
+        lines.append(Advice(_host(measured, waits=waited >= WAITS_LITTLE)))
     if bottleneck == "transfer":
         if settings.get("pin_memory") is False:
-            lines.append(f"try {again.but(pin_memory=True)}: copies from pinned memory need not be waited for")
-        lines.append("copies overlap with computing only with .to(device, non_blocking=True) from pinned memory")
+            lines.append(again.but({"pin_memory": True}, after=": copies from pinned memory need not be waited for"))
+        overlap = "copies overlap with computing only with .to(device, non_blocking=True) from pinned memory"
+        lines.append(Advice(overlap))
     if bottleneck == "compute":
-        lines.append("more workers or prefetching cannot help; a larger batch or cheaper compute may")
+        lines.append(Advice("more workers or prefetching cannot help; a larger batch or cheaper compute may"))
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
-            lines.append("all cores are busy: the number of threads (OMP_NUM_THREADS) may matter more than workers")
+            threads = "the number of threads (OMP_NUM_THREADS) may matter more than workers"
+            lines.append(Advice(f"all cores are busy: {threads}"))
+    if again.precise:
+        return lines  # a longer window was had already
     if measured.unsteady_because and measured.steps_measured and not is_calm(measured):
-        lines.append("measure longer with --precise to be sure")
+        lines.append(Advice("measure longer with --precise to be sure"))
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:
-        lines.append("rare slow batches carry much of the time: --precise sees more of them")
+        lines.append(Advice("rare slow batches carry much of the time: --precise sees more of them"))
     return lines
 
 
@@ -125,63 +135,65 @@ def _predicted(found: tuple[WhatIf, float] | None) -> str:
     return f" (predicted: {rate(found[0].samples_per_s)} samples/s, {found[1]:.2g}×)" if found is not None else ""
 
 
-def _workers(measured: Measurement, machine: Machine, again: Again) -> list[str]:
+def _workers(measured: Measurement, machine: Machine, again: Again) -> list[Advice]:
     workers = measured.effective_settings.get("workers")
     if not isinstance(workers, int):
         return []
     if measured.repeated is not None:
         return []  # they would only repeat more
+    return [_how_many(workers, measured, machine, again)]
+
+
+def _how_many(workers: int, measured: Measurement, machine: Machine, again: Again) -> Advice:
     cost = measured.worker_cost
     if cost is not None and cost.delivering is not None and cost.delivering < workers:
-        return [
+        return Advice(
             f"only {cost.delivering} of {workers} workers still deliver: give the data set at least as many parts"
             " (shards, files) as workers"
-        ]
+        )
     more = min(max(1, workers * 2), _useful_workers(measured, machine))
     gain = gain_of(measured, "twice_the_workers")
     if more > workers and _cores_are_short(measured):
-        return [
+        return Advice(
             f"the cores are the limit ({machine.cores:g}), its processes wait for one: make a sample cheaper, or"
             " give it more cores"
-        ]
+        )
     if more <= workers:
         cores = machine.cores_to_plan_for
-        return [f"workers are as many as cores ({cores:g}): make a sample cheaper, or load less of it"]
+        return Advice(f"workers are as many as cores ({cores:g}): make a sample cheaper, or load less of it")
     if measured.what_if and gain is None:
-        return [f"{workers_text(more)} would hardly help: the replay of the loader says so; make a sample cheaper"]
+        return Advice(
+            f"{workers_text(more)} would hardly help: the replay of the loader says so; make a sample cheaper"
+        )
     told = _predicted(gain) if more == max(1, workers * 2) else ""
     fit = _fitting_workers(workers, measured, again.ram_limit_bytes)
     if fit is not None and fit < more:
         if fit <= workers:
-            return [
+            return Advice(
                 f"{workers_text(more)} would hardly fit the RAM limit{told}: make a worker smaller, or a sample cheaper"
-            ]
+            )
         more, told = fit, "; more would hardly fit the RAM limit"
     if again.is_tried("workers", more, measured.effective_settings):
-        return [f"{workers_text(more)}: measured in this study, and no faster; make a sample cheaper"]
+        return Advice(f"{workers_text(more)}: measured in this study, and no faster; make a sample cheaper")
     unproven = _unproven(measured, again.ram_limit_bytes)
-    return [f"try {workers_text(more)}: {again.but(workers=more)}{told}{unproven}"]
+    return again.but({"workers": more}, before=f"try {workers_text(more)}: ", after=f"{told}{unproven}")
 
 
-def _queue(measured: Measurement, again: Again) -> list[str]:
+def _queue(measured: Measurement, again: Again) -> list[Advice]:
     prefetch = measured.effective_settings.get("prefetch_factor")
     lines = []
     gain = gain_of(measured, "twice_the_prefetch")
     tried = isinstance(prefetch, int) and again.is_tried("prefetch_factor", 2 * prefetch, measured.effective_settings)
     worth = gain is not None or (isinstance(prefetch, int) and prefetch < 2 and not measured.what_if)
     if isinstance(prefetch, int) and worth and not tried:
-        lines.append(
-            f"try {again.but(prefetch_factor=2 * prefetch)}: more in advance gives slack for a slow batch"
-            f"{_predicted(gain)}"
-        )
+        slack = f": more in advance gives slack for a slow batch{_predicted(gain)}"
+        lines.append(again.but({"prefetch_factor": 2 * prefetch}, after=slack))
     unordered = gain_of(measured, "order_not_kept")
     if unordered is not None and not again.is_tried("in_order", False, measured.effective_settings):
-        lines.append(
-            f"slow batches hold up finished ones: {again.but(in_order=False)} hands them over as they come"
-            f"{_predicted(unordered)}; the order of samples changes with it"
-        )
+        come = f" hands them over as they come{_predicted(unordered)}; the order of samples changes with it"
+        lines.append(again.but({"in_order": False}, before="slow batches hold up finished ones: ", after=come))
     if (stored := gain_of(measured, "storage_free")) is not None:
-        lines.append(f"faster storage, or data that fits the page cache, would help{_predicted(stored)}")
+        lines.append(Advice(f"faster storage, or data that fits the page cache, would help{_predicted(stored)}"))
     return lines
 
 

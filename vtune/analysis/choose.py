@@ -26,7 +26,7 @@ from vtune.analysis.compare import BEYOND_DOUBT, Z95, Rate, disagreement, ratio_
 from vtune.analysis.feasible import ruled_out_by, still_compared
 from vtune.analysis.fit import unjudged
 from vtune.analysis.laps import met_in_race
-from vtune.analysis.lost import Seen, lost_because
+from vtune.analysis.lost import with_lost
 from vtune.analysis.race import DELTA, Paired
 from vtune.analysis.remarks import disturbed, remarks_on
 from vtune.analysis.rungs import OUT_OF_MEMORY
@@ -42,15 +42,15 @@ from vtune.domain.record import TrialRecord
 def choose(
     records: Sequence[TrialRecord],
     *,
+    same: Collection[str],
     limits: Limits | None = None,
     ram_total_bytes: int | None = None,
     cores: float | None = None,
-    own_same: Collection[str] = (),
     rolled_back: Collection[int] = (),
 ) -> Choice:
-    """`ram_total_bytes` and `cores` are those of the machine that the records are from. `own_same`: the user's own
-    knobs of class SAME. `rolled_back`: trials of steps that a walk did not keep; the choice keeps one only where more
-    is shown by now."""
+    """`ram_total_bytes` and `cores` are those of the machine that the records are from. `same`: knobs of class SAME,
+    the user's own among them. `rolled_back`: trials of steps that a walk did not keep; the choice keeps one only where
+    more is shown by now."""
     limits = limits or Limits()
     # Of full runs only that their settings ran out of memory.
     telling = [one for one in records if not full_run(one) or one.status in OUT_OF_MEMORY]
@@ -88,7 +88,7 @@ def choose(
     # What wins only by what is shown: first a step that was taken back, over all others that train the same; then
     # another training.
     back = {settings_of(record) for record in measured if record.trial in rolled_back}
-    differs = _other_trainings(measured, baseline, own_same)
+    differs = _other_trainings(measured, baseline, same)
     contest = _Contest(baseline, ratios, against, baseline_fits=baseline in feasible)
     alike = [rival for rival in rivals if rival.trial not in differs]
     best_same = contest.best(None, [rival for rival in alike if settings_of(rival) not in back])
@@ -101,10 +101,9 @@ def choose(
     doubted = [one for one in measured if one.trial in differs or settings_of(one) in back]
     over_same = {one.trial: against.ratio(one, best_same) for one in doubted} if best_same is not None else {}
     raced = against.paired(best, best_same) if best is not None and best_same not in (None, best) else None
-    seen = Seen(best, baseline, tie, short, ratios, rounds, out.over, out.died, beaten, best_same, over_same, differs)
     speedup = _speedup(best, baseline, ratios)
     neighbours = tuple(disturbed(measured, {record.trial: lost_of(record, cores) for record in measured}, cores))
-    return Choice(
+    choice = Choice(
         best=best,
         baseline=baseline,
         best_same=best_same,
@@ -117,7 +116,6 @@ def choose(
         unconfirmed=_unconfirmed(best, baseline, speedup, lasting, against),
         provisional=tuple(one.trial for one in _distinct(best, baseline) if best and not measured_enough(one)),
         tie=tuple(record.trial for record in tie),
-        lost=tuple(lost_because(record, seen) for record in records if best is None or record.trial != best.trial),
         ratios=ratios,
         paired_rounds=rounds,
         over=out.over,
@@ -131,6 +129,7 @@ def choose(
             *unjudged(feasible, limits, ram_total_bytes),
         ),
     )
+    return with_lost(choice, records, short=short, died=out.died, beaten=beaten)
 
 
 def _busy_remark(busy: Sequence[TrialRecord]) -> list[str]:
@@ -219,11 +218,11 @@ def _middle(group: Sequence[TrialRecord], rates: Mapping[int, Rate]) -> TrialRec
 
 
 def _other_trainings(
-    records: Sequence[TrialRecord], baseline: TrialRecord | None, own_same: Collection[str]
+    records: Sequence[TrialRecord], baseline: TrialRecord | None, same: Collection[str]
 ) -> frozenset[int]:
     if baseline is None:
         return frozenset()
-    return frozenset(record.trial for record in records if another_training(record, baseline, own_same))
+    return frozenset(record.trial for record in records if another_training(record, baseline, same))
 
 
 class _Contest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from vtune.analysis.compare import FULL, MOST_SHARE, Rate, launched, lost_to_others
+from vtune.analysis.compare import CORES_FULL, MOST_SHARE, Rate, launched, lost_to_others
 from vtune.domain.choice import RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.record import Measurement, TrialRecord
@@ -147,7 +147,7 @@ def lost_of(record: TrialRecord, cores: float | None) -> float:
 
 def lost_in(measured: Measurement, cores: float | None) -> float:
     busy = (measured.others_cores or 0.0) + (measured.tree_cores or 0.0)
-    lost = lost_to_others(_others_share(measured, cores), full=cores is None or busy >= FULL * cores)
+    lost = lost_to_others(_others_share(measured, cores), full=cores is None or busy >= CORES_FULL * cores)
     waited = _lost_on_cores(measured)
     return lost if waited is None else min(lost, waited)
 

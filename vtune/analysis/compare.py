@@ -21,7 +21,7 @@ RUN_TO_RUN_SD = 0.015
 LOST_TO_OTHERS = 0.25
 # That holds for a training that leaves cores idle. Where the machine was full, whatever others had the training may
 # have wanted: alone it could be up to 1 / (1 - share) times as fast. Means over a window seldom come to all cores.
-FULL = 0.9
+CORES_FULL = 0.9
 # Of a full machine; beyond it a rate tells nothing anyhow.
 MOST_SHARE = 0.95
 # Of an interval's lower end: from here on, one launch each is enough. Launches of equal settings come no further

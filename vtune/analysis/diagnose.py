@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vtune.analysis.advice import (
-    CORES_FULL,
     OTHERS_CORES,
     WAITS_LITTLE,
     WORTH_SAYING,
@@ -12,12 +11,14 @@ from vtune.analysis.advice import (
     in_rate_as,
     next_steps,
 )
+from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.device_words import device_lines, hidden_host
 from vtune.analysis.doubts import steady_lines
-from vtune.analysis.host import paused
+from vtune.analysis.pauses import paused
 from vtune.analysis.run_words import run_lines
 from vtune.analysis.storage import storage_lines
 from vtune.analysis.what_if_words import tail_lines, what_if_lines
+from vtune.domain.advice import Advice
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import rate, seconds
 from vtune.domain.record import Bottleneck, Diagnosis, Measurement, Pause
@@ -33,6 +34,7 @@ MOSTLY_COLD = 0.5
 
 def diagnose(measured: Measurement, machine: Machine, again: Again | None = None) -> Diagnosis:
     """`again`: how this trial is asked for once more."""
+    again = again or Again()
     if measured.samples_per_s is None:
         return _without_samples(measured)
     if measured.data_wait_fraction is None:
@@ -40,10 +42,10 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             bottleneck="unknown",
             verdict=f"{rate(measured.samples_per_s)} samples/s; where the time goes could not be seen",
             why=("the batches reach the training through a thread of its own, so waiting is not visible",),
-            next=("vtune probe --ceiling tells what the training and its loader could do, each by itself",),
+            advice=(Advice("vtune probe --ceiling tells what the training and its loader could do, each by itself"),),
         )
     if measured.fed_from_stock:
-        return _fed_from_stock(measured)
+        return _fed_from_stock(measured, again)
     wait = _wait_share(measured, measured.data_wait_fraction)
     headroom = max(1.0, 1 / (1 - wait)) if wait < 1 else None
     bottleneck = _bottleneck(measured, wait)
@@ -57,7 +59,7 @@ def diagnose(measured: Measurement, machine: Machine, again: Again | None = None
             *what_if_lines(measured),
             *tail_lines(measured, bottleneck),
         ),
-        next=tuple(next_steps(measured, bottleneck, machine, again or Again())),
+        advice=tuple(next_steps(measured, bottleneck, machine, again)),
         headroom=headroom,
     )
 
@@ -94,8 +96,9 @@ def _without_samples(measured: Measurement) -> Diagnosis:
     )
 
 
-def _fed_from_stock(measured: Measurement) -> Diagnosis:
+def _fed_from_stock(measured: Measurement, again: Again) -> Diagnosis:
     """The window says nothing of how long the training would wait once the stock is used up."""
+    longer = "more --steps" if again.precise else "--precise"
     return Diagnosis(
         bottleneck="data",
         verdict=(
@@ -103,7 +106,7 @@ def _fed_from_stock(measured: Measurement) -> Diagnosis:
             f" {rate(measured.loader_samples_per_s)} samples/s, the window saw {rate(measured.samples_per_s)}"
         ),
         why=(f"not shown to be steady: {measured.unsteady_because}",),
-        next=("measure longer with --precise: this rate will not last",),
+        advice=(Advice(f"measure longer with {longer}: this rate will not last"),),
     )
 
 

@@ -82,9 +82,7 @@ def doubt_text(doubt: Doubt) -> str:
         case CacheFills(attribute=attribute):
             return f"the data set keeps what it reads ({attribute} grows): later epochs may be faster"
         case ShortWindow(steps=steps, seconds=took):
-            return (
-                f"only {steps} steps in {seconds(took)} were seen, and nothing spoke against it (--precise sees more)"
-            )
+            return f"only {steps} steps in {seconds(took)} were seen, and nothing spoke against it"
         case PartOfEpoch(order=order, fraction=fraction):
             part = "a part of an epoch" if fraction is None else f"the first {_part(fraction)} of an epoch"
             return f"{part} was read, {_in(order)}: later samples may cost something else"

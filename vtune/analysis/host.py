@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from vtune.analysis.pauses import paused
 from vtune.domain.record import Measurement
 
 # Where that time goes: on the batch before the model has it, between the model and its backward, or in no stage at all
@@ -19,11 +20,6 @@ def with_outside(measured: Measurement) -> Measurement:
         return measured
     share = min(1.0, sum(parts.seconds.values()) / parts.own_s) if parts.own_s > 0 else 0.0
     return replace(measured, outside_fraction=max(0.0, 1 - wait - paused(measured)) * share)
-
-
-def paused(measured: Measurement) -> float:
-    """Share of the time in pauses that the rate holds, their waiting for batches apart."""
-    return sum(max(0.0, (one.time_fraction or 0.0) - one.wait_fraction) for one in measured.pauses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

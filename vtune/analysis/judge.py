@@ -21,7 +21,7 @@ from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.repeated_trial import in_this_trial, makes_invalid, samples_evidence
-from vtune.analysis.repeated_words import in_present_settings, what_repeats
+from vtune.analysis.repeated_words import what_repeats
 from vtune.analysis.root_cause import failures_of, worker_slots
 from vtune.analysis.tail import pooled
 from vtune.analysis.trial_notes import (
@@ -37,6 +37,7 @@ from vtune.analysis.validation import ended_in_validation, validation_note
 from vtune.analysis.verify import mismatch
 from vtune.analysis.verify_mathematics import contradiction, unverified
 from vtune.analysis.vram_held import enforced_limit, held_notes, whose_room
+from vtune.domain.advice import Advice
 from vtune.domain.effects import Scalar
 from vtune.domain.events import ProcessStack
 from vtune.domain.experiment import Limit, PlannedRun, Price, Window
@@ -131,9 +132,6 @@ def judge(
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
     repeated = in_this_trial(observed, spec.settings, earlier) if ceiling is None else None
-    own_workers = (own.effective_settings if own is not None else current).get("workers")
-    is_other = makes_invalid(spec.settings, own_workers)
-    repeats = None if repeated is None else what_repeats(repeated) if is_other else in_present_settings(repeated)
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
         wrong = wrong or batch_without_effect(spec.settings, measured, own)
@@ -141,10 +139,9 @@ def judge(
         if wrong is not None:
             status, detail = TrialStatus.INVALID, wrong + _left_alone(observed)
         elif repeated is not None:
-            if is_other:
-                status, detail = TrialStatus.INVALID, repeats
-            elif repeated.is_shown:
-                detail = detail or repeats
+            own_workers = (own.effective_settings if own is not None else current).get("workers")
+            if makes_invalid(spec.settings, own_workers):
+                status, detail = TrialStatus.INVALID, what_repeats(repeated)
             measured = replace(measured, repeated=repeated)
     own_notes: tuple[str, ...] = ()
     again = Again(
@@ -152,6 +149,7 @@ def judge(
         results=results,
         settings=spec.settings,
         ram_limit_bytes=ram_limit_bytes,
+        precise=window.ground,
         no_faster=no_faster(earlier, measured),
     )
     said = bool(last_words.strip())
@@ -161,9 +159,13 @@ def judge(
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
-        next=(
-            *diagnosis.next,
-            *([] if outcome.ended_by == "disk" else [*growth_advice(measured), *queue_advice(measured, shm_bytes)]),
+        advice=(
+            *diagnosis.advice,
+            *(
+                []
+                if outcome.ended_by == "disk"
+                else [*map(Advice, growth_advice(measured)), *queue_advice(measured, shm_bytes)]
+            ),
         ),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
@@ -193,7 +195,6 @@ def judge(
             *batch_notes(measured, own, batch_factor),
             *declared_note(machine),
             *counting_notes(observed),
-            *([repeats] if repeats is not None and status is not TrialStatus.INVALID else []),
             *(
                 f"not verified: {one}; whether it took effect is not to be seen from outside the training's code"
                 for one in (
@@ -255,8 +256,8 @@ def _diagnosis(
     )
     if status is TrialStatus.COMPLETED:
         # Its rate holds; first of all it needs more room.
-        return replace(diagnose(measured, machine, again), next=relief)
-    return Diagnosis(bottleneck="unknown", verdict=verdict, next=relief)
+        return replace(diagnose(measured, machine, again), advice=relief)
+    return Diagnosis(bottleneck="unknown", verdict=verdict, advice=relief)
 
 
 def _left_abruptly(outcome: TrialOutcome, observed: Observed) -> bool:

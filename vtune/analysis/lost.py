@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from vtune.analysis.comparable import full_run, same_cache, settings_of
 from vtune.analysis.fit import needs_text, out_of_room, room_text
 from vtune.analysis.others_words import use_text
 from vtune.analysis.race import DELTA
-from vtune.domain.choice import Excess, Lost, LostFor, Ratio
+from vtune.domain.choice import Choice, Lost, LostFor
 from vtune.domain.numbers import times_of
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 
 
-class Seen:
-    """What the reasons for losing are told from."""
+def with_lost(
+    choice: Choice,
+    records: Sequence[TrialRecord],
+    *,
+    short: Collection[int],
+    died: Mapping[int, TrialRecord],
+    beaten: Collection[int],
+) -> Choice:
+    """Of `records` all but the best. `short`: trials of too few steps that look faster than the best. `died`: of trials
+    that completed, the launch of the same settings that failed. `beaten`: trials that were ended early for one
+    that still leads."""
+    best = choice.best
 
-    def __init__(
-        self,
-        best: TrialRecord | None,
-        baseline: TrialRecord | None,
-        tie: Sequence[TrialRecord],
-        short: Collection[int],
-        ratios: Mapping[int, Ratio],
-        rounds: Mapping[int, int],
-        over: Mapping[int, tuple[Excess, ...]],
-        died: Mapping[int, TrialRecord],
-        beaten: Collection[int],
-        best_same: TrialRecord | None,
-        over_same: Mapping[int, Ratio],
-        other_trainings: Collection[int],
-    ) -> None:
-        """`over_same`: of trials that win only by what is shown, over the best that trains the same."""
-        self.best, self.baseline, self.ratios, self.rounds, self.over = best, baseline, ratios, rounds, over
-        self.tie = {record.trial for record in tie}
-        self.short = short
-        self.died, self.beaten = died, beaten
-        self.best_same, self.over_same, self.other_trainings = best_same, over_same, other_trainings
+    def lost(record: TrialRecord) -> Lost:
+        reason, why = _why_lost(record, choice, short, died, beaten)
+        return Lost(trial=record.trial, reason=reason, why=why)
+
+    return replace(choice, lost=tuple(lost(one) for one in records if best is None or one.trial != best.trial))
 
 
-def lost_because(record: TrialRecord, seen: Seen) -> Lost:
-    reason, why = _why_lost(record, seen)
-    return Lost(trial=record.trial, reason=reason, why=why)
-
-
-def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
+def _why_lost(
+    record: TrialRecord,
+    choice: Choice,
+    short: Collection[int],
+    died: Mapping[int, TrialRecord],
+    beaten: Collection[int],
+) -> tuple[LostFor, str]:
     if full_run(record):
         ended = "completed" if record.status is TrialStatus.COMPLETED else record.detail or record.status.value
         return "full_run", f"{record.reason}, no trial: {ended}"
@@ -57,43 +53,47 @@ def _why_lost(record: TrialRecord, seen: Seen) -> tuple[LostFor, str]:
         return "no_rate", "no rate could be measured"
     if record.on_busy_machine and record.measurement.others is not None:
         return "busy_machine", f"{use_text(record.measurement.others, 'used')} while it ran: its rate decides nothing"
-    if (there := seen.died.get(record.trial)) is not None:
+    if (there := died.get(record.trial)) is not None:
         ending = there.status.value.replace("_", " ")
         return "failed", f"trial {there.trial}, another launch of the same settings, failed: {ending}"
-    if record.trial in seen.over:
-        return "over_limit", "; ".join(needs_text(excess) for excess in seen.over[record.trial])
+    if record.trial in choice.over:
+        return "over_limit", "; ".join(needs_text(excess) for excess in choice.over[record.trial])
     if out_of_room(record):
         return "out_of_room", room_text(record)
-    if record.beaten is not None and record.trial in seen.beaten:
+    if record.beaten is not None and record.trial in beaten:
         return "beaten", record.detail or f"ended early: trial {record.beaten.trial} was surely faster"
     if record.measurement.fed_from_stock:
         return "not_lasting", "its window lived on batches that lay ready before: the rate would not last"
-    best, ratio = seen.best, seen.ratios.get(record.trial)
+    best, ratio = choice.best, choice.ratios.get(record.trial)
     assert best is not None
     if settings_of(record) == settings_of(best):
         regimes = f" (its data read {record.measurement.cache}, there {best.measurement.cache}: not comparable)"
         alike = same_cache(record, best)
         return "repeated", f"the same settings as trial {best.trial}, measured again{'' if alike else regimes}"
-    against = seen.baseline if ratio is not None else None
+    against = choice.baseline if ratio is not None else None
     said = "the baseline"
     if ratio is not None and against is not None:
-        raced = f" by {rounds} rounds of a race" if (rounds := seen.rounds.get(record.trial)) else ""
+        raced = f" by {rounds} rounds of a race" if (rounds := choice.paired_rounds.get(record.trial)) else ""
         said = times_of(ratio.value, ratio.ci95, f"trial {against.trial}{raced}")
     if not same_cache(record, best):
         return "other_cache", (
             f"{said}, but it read its data {record.measurement.cache} and trial {best.trial} {best.measurement.cache}:"
             " not comparable"
         )
-    if record.trial in seen.short:
+    if record.trial in short:
         return "too_short", f"{said}, but it rests on {steps_text(record)}: too few for a winner"
-    if record.trial in seen.tie and best is seen.best_same and (over := seen.over_same.get(record.trial)) is not None:
-        which = "another training" if record.trial in seen.other_trainings else "rolled back"
+    if (
+        record.trial in choice.tie
+        and best is choice.best_same
+        and (over := choice.over_same.get(record.trial)) is not None
+    ):
+        which = "another training" if record.trial in choice.other_trainings else "rolled back"
         over_best = times_of(over.value, over.ci95, f"trial {best.trial}")
         return "tie", f"{which}, {over_best}: not shown to be faster by now"
-    if record.trial in seen.tie:
-        own = seen.ratios.get(best.trial)
+    if record.trial in choice.tie:
+        own = choice.ratios.get(best.trial)
         gentler = ", which asks less of the machine" if own and ratio and ratio.value > own.value else ""
-        if ratio and ratio.shown_faster and best is seen.baseline:
+        if ratio and ratio.shown_faster and best is choice.baseline:
             return "tie", f"{said}: not shown to be faster by more than {DELTA:.0%}"
         return "tie", f"{said}: not distinguishable from trial {best.trial}{gentler}"
     if against is None:

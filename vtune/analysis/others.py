@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from vtune.analysis.compare import FULL, LOST_TO_OTHERS
+from vtune.analysis.compare import CORES_FULL, LOST_TO_OTHERS
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import TelemetrySample
 from vtune.domain.others import OtherProgram, OthersOnCores, others_on_cores
@@ -47,7 +47,7 @@ def _others(telemetry: Sequence[TelemetrySample], regular: Sequence[StepWindow],
 def _taken(others: float, own: float, cores: float) -> float:
     """Where the cores were full, whatever others had the training may have wanted. Where some idled, others still slow
     it down, by their use of caches and memory."""
-    return others if others + own >= FULL * cores else LOST_TO_OTHERS * others
+    return others if others + own >= CORES_FULL * cores else LOST_TO_OTHERS * others
 
 
 def _cores_of_trial(telemetry: Sequence[TelemetrySample]) -> dict[float, float]:

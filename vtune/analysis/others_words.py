@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vtune.domain.advice import Advice
 from vtune.domain.others import OthersOnCores
 from vtune.domain.record import Diagnosis
 
@@ -29,5 +30,5 @@ def busy_diagnosis(others: OthersOnCores) -> Diagnosis:
     return Diagnosis(
         bottleneck="unknown",
         verdict=f"no verdict, measured on a busy machine: {use_text(others, 'used')} while it ran",
-        next=("stop them and measure again",),
+        advice=(Advice("stop them and measure again"),),
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from vtune.analysis.roles import Roles
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import BatchDelivered, Fact
-from vtune.domain.record import Pause
+from vtune.domain.record import Measurement, Pause
 
 What = Literal["validation", "checkpoint"]
 KINDS: tuple[What, ...] = ("validation", "checkpoint")
@@ -140,6 +140,11 @@ def _counted(what: What, stops: Sequence[Stop], regular: Sequence[StepWindow]) -
         time_fraction=min(1.0, sum(stop.seconds for stop in within) / total_s) if in_rate else None,
         wait_fraction=min(1.0, waited_s / total_s) if in_rate else 0.0,
     )
+
+
+def paused(measured: Measurement) -> float:
+    """Share of the time in pauses that the rate holds, their waiting for batches apart."""
+    return sum(max(0.0, (one.time_fraction or 0.0) - one.wait_fraction) for one in measured.pauses)
 
 
 def _mean_s(stops: Sequence[Stop]) -> float:

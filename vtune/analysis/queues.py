@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vtune.analysis.roles import Roles
+from vtune.domain.advice import Advice
 from vtune.domain.effects import Scalar
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.numbers import bytes_
@@ -27,7 +28,7 @@ class Refusal:
     batch_bytes: int
     batch_shm_bytes: int
     detail: str
-    next: tuple[str, ...]
+    advice: tuple[Advice, ...]
 
 
 def needed_shm_bytes(batch_shm_bytes: int, workers: int, prefetch: int) -> int:
@@ -122,7 +123,7 @@ def queue_lines(measured: Measurement, shm_bytes: int | None) -> list[str]:
     ]
 
 
-def queue_advice(measured: Measurement, shm_bytes: int | None) -> list[str]:
+def queue_advice(measured: Measurement, shm_bytes: int | None) -> list[Advice]:
     if not queue_lines(measured, shm_bytes):
         return []
     workers, prefetch = (measured.effective_settings.get(name) for name in ("workers", "prefetch_factor"))
@@ -167,20 +168,24 @@ def shm_refusal(
             f" prefetch_factor {prefetch} need up to {bytes_(needed)} of it for batches of {bytes_(batch)}: it was not"
             " started"
         ),
-        next=tuple(_relaxations(whole, workers, prefetch, ranks, free_bytes - beside, needed)),
+        advice=tuple(_relaxations(whole, workers, prefetch, ranks, free_bytes - beside, needed)),
     )
 
 
-def _relaxations(whole: int, workers: int, prefetch: int, ranks: int, free: int, needed: int) -> list[str]:
+def _relaxations(whole: int, workers: int, prefetch: int, ranks: int, free: int, needed: int) -> list[Advice]:
     lines = []
     fits = [w for w in range(1, workers) if ranks * needed_shm_bytes(whole, w, prefetch) <= free]
     fewer = [p for p in range(1, prefetch) if ranks * needed_shm_bytes(whole, workers, p) <= free]
     if fewer:
-        lines.append(f"--set prefetch_factor={max(fewer)} would fit")
+        lines.append(_would_fit("prefetch_factor", max(fewer)))
     if fits:
-        lines.append(f"--set workers={max(fits)} would fit")
-    lines.append(f"a /dev/shm that holds {bytes_(needed)} (docker run --shm-size={-(-needed // 2**30)}g)")
-    return lines
+        lines.append(_would_fit("workers", max(fits)))
+    larger = f"a /dev/shm that holds {bytes_(needed)} (docker run --shm-size={-(-needed // 2**30)}g)"
+    return [*lines, Advice(larger)]
+
+
+def _would_fit(name: str, value: int) -> Advice:
+    return Advice(f"--set {name}={value} would fit", asks={name: value})
 
 
 def _unasked(history: Sequence[TrialRecord]) -> dict[str, Scalar]:

@@ -9,6 +9,7 @@ from vtune.analysis.advice import Again
 from vtune.analysis.memory_ended import NO_SIGN_OF_MEMORY
 from vtune.analysis.repeated_words import how_to_mend
 from vtune.analysis.vram_held import ITSELF_FULL
+from vtune.domain.advice import Advice
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
 from vtune.domain.record import Measurement
@@ -34,26 +35,27 @@ def what_to_do(
     vram_limit: Limit | None = None,
     detail: str | None = None,
     said: bool = True,
-) -> tuple[str, ...]:
+) -> tuple[Advice, ...]:
     if outcome.ended_by == "disk" and status in ENDS_BY_DISK:
-        return (_more_disk(outcome.over),)
+        return (Advice(_more_disk(outcome.over)),)
     asked = " ".join(f"{name}={str(value).lower()}" for name, value in again.settings.items())
     match status:
         case TrialStatus.NOT_OBSERVED:
             counts = "vtune counts calls of a torch optimizer's step(): a training without one cannot be measured"
             slowly = f"if it only starts slowly, give it time: {_startup_time(window)}, {_trial_time(window)}"
-            return (counts,) if outcome.ended_by == "itself" else (slowly, counts)
+            lines = (counts,) if outcome.ended_by == "itself" else (slowly, counts)
+            return tuple(map(Advice, lines))
         case TrialStatus.TIMED_OUT:
-            return (f"give its steps more time: {_trial_time(window)}",)
+            return (Advice(f"give its steps more time: {_trial_time(window)}"),)
         case TrialStatus.TOO_SHORT:
             size = measured.effective_settings.get("batch_size")
             batch = f", or a smaller batch than {size}" if size is not None else ""
             fewer = f", or ask for fewer steps: --steps {FEW_STEPS}" if window.steps > FEW_STEPS else ""
-            return (f"let the training run longer (more epochs{batch}){fewer}",)
+            return (Advice(f"let the training run longer (more epochs{batch}){fewer}"),)
         case TrialStatus.INVALID if measured.repeated is not None:
-            return (how_to_mend(measured.repeated),)
+            return (Advice(how_to_mend(measured.repeated)),)
         case TrialStatus.INVALID:
-            return (f"{asked} has no effect here: set it in the training itself",)
+            return (Advice(f"{asked} has no effect here: set it in the training itself"),)
         case TrialStatus.HUNG:
             return _after_a_hang(again, measured)
         case TrialStatus.DIVERGED:
@@ -66,16 +68,16 @@ def what_to_do(
                 return ()
             higher = _higher_ram_limit(measured, outcome, machine)
             if _without_workers(measured):
-                return (f"{higher} or a smaller batch" if higher else "a smaller batch",)
-            return (f"{higher} fewer workers, a smaller prefetch_factor or a smaller batch".strip(),)
+                return (Advice(f"{higher} or a smaller batch" if higher else "a smaller batch"),)
+            return (Advice(f"{higher} fewer workers, a smaller prefetch_factor or a smaller batch".strip()),)
         case TrialStatus.OUT_OF_VRAM:
             by_limit = vram_limit is not None and ITSELF_FULL not in (detail or "")
             higher = f"a higher --vram-limit than {vram_limit.text}, or " if vram_limit and by_limit else ""
-            return (f"{higher}a smaller batch, with accumulation where the effective batch has to stay",)
+            return (Advice(f"{higher}a smaller batch, with accumulation where the effective batch has to stay"),)
         case TrialStatus.OUT_OF_SHM:
             size_gib = -(-max(SHM_BYTES, 2 * (machine.shm_bytes or 0)) // 2**30)
             less = "" if _without_workers(measured) else ", fewer workers, or a smaller prefetch_factor"
-            return (f"a larger /dev/shm (docker run --shm-size={size_gib}g){less}",)
+            return (Advice(f"a larger /dev/shm (docker run --shm-size={size_gib}g){less}"),)
         case _:
             return ()
 
@@ -121,40 +123,43 @@ def _higher_ram_limit(measured: Measurement, outcome: TrialOutcome, machine: Mac
     return f"--ram-limit {needed_mib}MiB or more,"
 
 
-def _after_a_hang(again: Again, measured: Measurement) -> tuple[str, ...]:
-    lines = ["stacks.txt in the trial's folder has the stack of each of its processes"]
+def _after_a_hang(again: Again, measured: Measurement) -> tuple[Advice, ...]:
+    lines = [Advice("stacks.txt in the trial's folder has the stack of each of its processes")]
     if measured.effective_settings.get("workers"):
-        lines.append(f"see whether it runs without workers: {again.of({'workers': 0})}")
-    lines.append(
-        "if it only works for long without a step, give it time: vtune.window.hang_time in the experiment file"
-    )
-    return tuple(lines)
+        lines.append(again.with_only({"workers": 0}, before="see whether it runs without workers: "))
+    longer = "if it only works for long without a step, give it time: vtune.window.hang_time in the experiment file"
+    return (*lines, Advice(longer))
 
 
-def _after_divergence(asked: str, again: Again) -> tuple[str, ...]:
+def _after_divergence(asked: str, again: Again) -> tuple[Advice, ...]:
     if asked:
-        return (f"see whether it stays finite without {asked}: {again.of({})}",)
-    return ("a smaller learning rate, gradient clipping, or another precision: the rate that was measured still holds",)
+        return (again.with_only({}, before=f"see whether it stays finite without {asked}: "),)
+    smaller = "a smaller learning rate, gradient clipping, or another precision"
+    return (Advice(f"{smaller}: the rate that was measured still holds"),)
 
 
-def _after_a_crash(asked: str, again: Again, detail: str, measured: Measurement, *, said: bool) -> tuple[str, ...]:
+def _after_a_crash(asked: str, again: Again, detail: str, measured: Measurement, *, said: bool) -> tuple[Advice, ...]:
     if "Too many open files" in detail:
-        return ("ulimit -n 65536, fewer workers, or torch.multiprocessing.set_sharing_strategy('file_system')",)
+        return (Advice("ulimit -n 65536, fewer workers, or torch.multiprocessing.set_sharing_strategy('file_system')"),)
     if "Resource temporarily unavailable" in detail or "can't start new thread" in detail:
-        return ("fewer workers, or a higher limit of processes (ulimit -u, pids.max of the container)",)
+        return (Advice("fewer workers, or a higher limit of processes (ulimit -u, pids.max of the container)"),)
     if "EOFError: EOF when reading a line" in detail:
-        return ("it asks for an answer, and a trial has nobody to give one: name it by a flag or in its config",)
+        return (
+            Advice("it asks for an answer, and a trial has nobody to give one: name it by a flag or in its config"),
+        )
     if NO_SIGN_OF_MEMORY in detail:
-        return ("whoever ended it may do so again: ask the job scheduler's log, or watch memory with --ram-limit",)
+        return (
+            Advice("whoever ended it may do so again: ask the job scheduler's log, or watch memory with --ram-limit"),
+        )
     if (own := _own_arguments(detail, again)) is not None:
-        return (f"the training's own command is wrong: its script knows no {own}",)
+        return (Advice(f"the training's own command is wrong: its script knows no {own}"),)
     if asked:
-        return (f"see whether it runs without {asked}: {again.of({})}",)
+        return (again.with_only({}, before=f"see whether it runs without {asked}: "),)
     if "loader worker" in detail and not _without_workers(measured):
-        without = again.of({"workers": 0})
-        return (f"see whether it runs without workers, and where it fails then: {without}",)
+        without = "see whether it runs without workers, and where it fails then: "
+        return (again.with_only({"workers": 0}, before=without),)
     words = "; stderr.log in the trial's folder has all of its words" if said else ""
-    return (f"see whether the command runs by itself{words}",)
+    return (Advice(f"see whether the command runs by itself{words}"),)
 
 
 def _own_arguments(detail: str, again: Again) -> str | None:

@@ -40,39 +40,39 @@ def renewals_for(
     settings: Mapping[str, Scalar],
     records: Sequence[TrialRecord],
     renewals: Sequence[Renewal],
-    own_same: Collection[str] = (),
+    same: Collection[str],
 ) -> list[Renewal]:
     """Those of earlier launches with these settings, the earliest first: each one started from those before it."""
     of = {one.trial: one for one in records}
     return [
         renewal
         for renewal in renewals
-        if renewal.settings == settings and renewal.trial in of and same_training(record, of[renewal.trial], own_same)
+        if renewal.settings == settings and renewal.trial in of and same_training(record, of[renewal.trial], same)
     ]
 
 
 def with_launches(
-    records: Sequence[TrialRecord], renewals: Sequence[Renewal], own_same: Collection[str] = ()
+    records: Sequence[TrialRecord], renewals: Sequence[Renewal], same: Collection[str]
 ) -> list[TrialRecord]:
     """Adds the rare pauses that launches of the same training have shown to the projection of each trial."""
     of = {record.trial: record for record in records}
     rare = [one for one in renewals if isinstance(one.because, RarePause) and one.trial in of]
-    return [_with_pauses(record, rare, of, own_same) for record in records] if rare else list(records)
+    return [_with_pauses(record, rare, of, same) for record in records] if rare else list(records)
 
 
-def same_training(record: TrialRecord, source: TrialRecord, own_same: Collection[str] = ()) -> bool:
+def same_training(record: TrialRecord, source: TrialRecord, same: Collection[str]) -> bool:
     codes = [one.evidence.get(CODE) for one in (record, source)]
-    return (None in codes or codes[0] == codes[1]) and not another_training(record, source, own_same)
+    return (None in codes or codes[0] == codes[1]) and not another_training(record, source, same)
 
 
 def _with_pauses(
-    record: TrialRecord, rare: Sequence[Renewal], of: Mapping[int, TrialRecord], own_same: Collection[str]
+    record: TrialRecord, rare: Sequence[Renewal], of: Mapping[int, TrialRecord], same: Collection[str]
 ) -> TrialRecord:
     if full_run(record) or record.measurement.samples_per_s is None or record.measurement.ceiling is not None:
         return record
     newest: dict[RarePauseKind, tuple[RarePause, int]] = {}
     for renewal in rare:
-        if isinstance(pause := renewal.because, RarePause) and same_training(record, of[renewal.trial], own_same):
+        if isinstance(pause := renewal.because, RarePause) and same_training(record, of[renewal.trial], same):
             newest[pause.what] = pause, renewal.launch
     for pause, launch in newest.values():
         measured = _with_pause(record.measurement, pause, launch)

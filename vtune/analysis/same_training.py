@@ -9,23 +9,21 @@ from vtune.analysis.another_batch import batch_ratio, may_be_another
 from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
 
-# Vtune's own knobs of class SAME.
-SAME = frozenset(("workers", "prefetch_factor", "persistent_workers", "pin_memory"))
 # Judged together, by the samples of one optimizer step.
 IN_BATCH = frozenset(("batch_size", "accumulate_steps"))
 
 
-def another_training(record: TrialRecord, reference: TrialRecord, own_same: Collection[str] = ()) -> bool:
-    """`own_same`: the user's own knobs of class SAME."""
+def another_training(record: TrialRecord, reference: TrialRecord, same: Collection[str]) -> bool:
+    """`same`: the knobs of class SAME, the user's own among them."""
     if _another_batch(record, reference):
         return True
     names = {*record.settings, *(record.asked or {}), *reference.settings, *(reference.asked or {})}
-    return any(changes(name, own_same) and _differs(name, record, reference) for name in names)
+    return any(changes(name, same) and _differs(name, record, reference) for name in names)
 
 
-def changes(name: str, own_same: Collection[str] = ()) -> bool:
+def changes(name: str, same: Collection[str]) -> bool:
     """Another value of this knob is another training; of the batch's it depends on both."""
-    return name not in SAME and name not in IN_BATCH and name not in own_same
+    return name not in same and name not in IN_BATCH
 
 
 def _another_batch(record: TrialRecord, reference: TrialRecord) -> bool:

@@ -45,7 +45,8 @@ MOST_OF_EPOCH = 0.9
 # The rate hangs on the loader by this much, and its workers spend this share of their time not computing.
 HANGS = 0.1
 WAITS_FOR_DATA = 0.5
-# All cores are busy: a worker that does not compute waits for one of them.
+# From this share of busy cores on, a worker that does not compute may wait for a core and not for data. Less than
+# CORES_FULL: processes queue for cores before the mean over a window comes to that.
 CORES_BUSY = 0.8
 # Memory that grows by this share of what the samples take is a cache's.
 KEPT = 0.5

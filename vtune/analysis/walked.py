@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vtune.domain.choice import Choice
 from vtune.domain.phases import PhaseOutcome, PhaseRung
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import TrialStatus, tunes
 
 # Two launches of the same settings differ by so much; and of one launch each, an interval hides no more than that.
 NO_GAIN, UNSEEN_GAIN = 1.03, 1.2
@@ -56,7 +56,7 @@ def pays_back_after_s(spent_s: float, choice: Choice) -> float | None:
 
 def _came_to_nothing(record: TrialRecord) -> bool:
     unused = record.status is TrialStatus.INTERRUPTED or record.on_busy_machine
-    return unused and record.origin.startswith(("phase:", "search", "confirm"))
+    return unused and tunes(record.origin)
 
 
 def _rungs(phases: Sequence[PhaseOutcome]) -> Iterator[PhaseRung]:

@@ -27,7 +27,7 @@ from vtune.domain.progress import (
 )
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt
-from vtune.domain.trial import SAME_TRAINING, TrialSpec, confirms
+from vtune.domain.trial import OWN_AGAIN, SAME_TRAINING, TrialSpec, confirms
 from vtune.reporting.phase_words import Measured
 from vtune.reporting.search_times import ExpectedSearch
 from vtune.reporting.search_words import asked_text, changes_text, left_out_text, not_turned_text, span
@@ -230,4 +230,6 @@ def _confirming(spec: TrialSpec) -> str:
         return "the winner against what it has to beat, launched in turns"
     if spec.origin == SAME_TRAINING:
         return "the winner beside the best that trains as yours does"
+    if spec.origin == OWN_AGAIN:
+        return "your own settings once more"
     return "the winner once more, for longer"

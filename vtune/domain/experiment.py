@@ -176,8 +176,3 @@ class Experiment:
     def binding_of(self, knob: str) -> KnobBinding | None:
         """What `vtune.knobs` says of it. Asked of each knob of each setting, and there may be thousands."""
         return self._bindings.get(knob)
-
-    @property
-    def own_same(self) -> frozenset[str]:
-        """Knobs of the user's own that leave the training the same, by the user's word."""
-        return frozenset(binding.name for binding in self.knobs if binding.numerics == "SAME")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from vtune.domain.advice import Advice
 from vtune.domain.compared import Beat
 from vtune.domain.compared import Cache as Cache
 from vtune.domain.consumed import Consumed
@@ -320,9 +321,13 @@ class Diagnosis:
     bottleneck: Bottleneck
     verdict: str
     why: tuple[str, ...] = ()
-    next: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     # The most that better data loading could win, as a ratio.
     headroom: float | None = None
+
+    @property
+    def next(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,23 @@ from vtune.domain.compared import Beat
 from vtune.domain.effects import Effect, Scalar
 from vtune.domain.prediction import Prediction
 
-# Origins of what is launched at the end of a walk or a search, for what it had found; the second is a usual trial of
-# settings that train as the user's do, beside another training that leads.
-CONFIRM, SAME_TRAINING = "confirm", "confirm:same"
+# Origins of launches at the end of a walk or a search, each for a purpose of its own.
+# The winner for longer, and the rounds of a race.
+CONFIRM = "confirm"
+# A usual trial of settings that train as the user's do, beside another training that leads.
+SAME_TRAINING = "confirm:same"
+# The user's own settings, where another trial looks faster than their single launch and nothing shows it.
+OWN_AGAIN = "confirm:own"
+CONFIRMATIONS = (CONFIRM, SAME_TRAINING, OWN_AGAIN)
 
 
 def confirms(origin: str) -> bool:
-    return origin in (CONFIRM, SAME_TRAINING)
+    return origin in CONFIRMATIONS
+
+
+def tunes(origin: str) -> bool:
+    """A trial of a walk, of a search, or of the end of one."""
+    return origin.startswith(("phase:", "search", CONFIRM))
 
 
 class TrialStatus(StrEnum):

@@ -34,6 +34,6 @@ def without_secrets(record: TrialRecord, known: tuple[str, ...]) -> TrialRecord:
             diagnosis,
             verdict=masked(diagnosis.verdict, known),
             why=tuple(masked(line, known) for line in diagnosis.why),
-            next=tuple(masked(line, known) for line in diagnosis.next),
+            advice=tuple(replace(one, text=masked(one.text, known)) for one in diagnosis.advice),
         ),
     )

@@ -33,7 +33,7 @@ def refused_record(experiment: Experiment, proposal: Proposal, number: int, refu
             batch_shm_bytes=refusal.batch_shm_bytes,
             shm_needed_bytes=refusal.needed_bytes,
         ),
-        diagnosis=Diagnosis(bottleneck="unknown", verdict=f"refused: {refusal.detail}", next=refusal.next),
+        diagnosis=Diagnosis(bottleneck="unknown", verdict=f"refused: {refusal.detail}", advice=refusal.advice),
         asked={
             name: value for name, value in proposal.settings.items() if name not in current or current[name] != value
         },

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from vtune.domain.advice import Advice
 from vtune.domain.experiment import Experiment
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -49,10 +50,12 @@ def learnt_from(record: TrialRecord, experiment: Experiment, study: StudyPaths) 
     flags = sorted(experiment.ignored_flags | set(ignored.values()))
     dump_json(study.ignored_flags, {"question": fingerprint_of(experiment), "flags": flags})
     again = tuple(
-        f"{ASK_AGAIN}: {typed} of the command did not reach the loader, so this study now turns {name} from inside"
+        Advice(
+            f"{ASK_AGAIN}: {typed} of the command did not reach the loader, so this study now turns {name} from inside"
+        )
         for name, typed in ignored.items()
     )
-    return replace(record, diagnosis=replace(record.diagnosis, next=again))
+    return replace(record, diagnosis=replace(record.diagnosis, advice=again))
 
 
 def learnt_another_way(record: TrialRecord) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vtune.domain.advice import Advice
 from vtune.domain.compared import Beat
 from vtune.domain.consumed import Consumed, NoBatch
 from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
@@ -54,7 +55,11 @@ def record_to_json(record: TrialRecord) -> dict[str, Any]:
     }
     flat.update({f.name: getattr(record.measurement, f.name) for f in dataclasses.fields(Measurement)})
     flat["doubts"] = [doubt_to_json(doubt) for doubt in record.measurement.doubts]
-    flat.update({f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis)})
+    flat.update(
+        {f.name: getattr(record.diagnosis, f.name) for f in dataclasses.fields(Diagnosis) if f.name != "advice"}
+    )
+    flat["next"] = record.diagnosis.next
+    flat["next_asks"] = [one.asks for one in record.diagnosis.advice]
     flat.update({"notes": record.notes, "evidence": record.evidence, "asked": record.asked, "race": record.race})
     flat["predicted"] = record.predicted
     flat["beaten"] = record.beaten
@@ -114,7 +119,7 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
             bottleneck=item["bottleneck"],
             verdict=item.get("verdict", ""),
             why=tuple(item.get("why", ())),
-            next=tuple(item.get("next", ())),
+            advice=tuple(_advice(item)),
             headroom=item.get("headroom"),
         ),
         notes=tuple(item.get("notes", ())),
@@ -124,6 +129,13 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         predicted=prediction_from_json(item["predicted"]) if item.get("predicted") else None,
         beaten=_made(Beat, item["beaten"]) if item.get("beaten") else None,
     )
+
+
+def _advice(item: Mapping[str, Any]) -> Iterator[Advice]:
+    """An older record does not say which settings its advice asks for."""
+    texts = item.get("next") or ()
+    asks = item.get("next_asks") or [{}] * len(texts)
+    return (Advice(text, asks=asked) for text, asked in zip(texts, asks, strict=True))
 
 
 def consumed_from_json(item: Mapping[str, Any]) -> Consumed:

@@ -51,6 +51,11 @@ def knobs_of(bindings: Sequence[KnobBinding]) -> tuple[Knob, ...]:
     return (*KNOBS, *(own_knob(binding) for binding in bindings if binding.name not in KNOB_NAMES))
 
 
+def same_knobs(bindings: Sequence[KnobBinding]) -> frozenset[str]:
+    """Knobs that leave the training as it is; of the user's own by the user's word."""
+    return frozenset(knob.name for knob in knobs_of(bindings) if knob.numerics == "SAME")
+
+
 def knob_named(name: str, bindings: Sequence[KnobBinding] = ()) -> Knob:
     """`bindings`: those of the experiment, in which knobs of the user's own are known."""
     for knob in KNOBS:

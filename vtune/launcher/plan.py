@@ -24,6 +24,7 @@ from vtune.journal.ignored_flags import heeding
 from vtune.journal.paths import StudyPaths
 from vtune.knobs.keys import path_of
 from vtune.knobs.plan import changes_of, needs_scout
+from vtune.knobs.registry import same_knobs
 from vtune.launcher.batch_of_run import batch_of_run
 from vtune.launcher.left_behind import left_behind
 from vtune.reporting.adopt import another_training, repeated_data
@@ -114,7 +115,7 @@ def plan_launch(
     lines = python_lines(ways.options, report.loader_at)
     promise = promise_of(record, planned, batch_scale=batch.beside)
     promise = replace(promise, effective_batch=batch.effective, effective_batch_before=batch.before)
-    renewals = renewals_for(record, settings, report.records, report.renewals, experiment.own_same)
+    renewals = renewals_for(record, settings, report.records, report.renewals, same_knobs(experiment.knobs))
     promise = promised_again(promise, renewals)
     output = tuple(map(str, output_folders(experiment.workload)))
     left = left_behind(study, output, experiment.workload) if resume else None

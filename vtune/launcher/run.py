@@ -25,6 +25,7 @@ from vtune.execution.named_data import data_evidence, data_prints
 from vtune.files import PRIVATE_FOLDER
 from vtune.journal.paths import LaunchPaths, TrialPaths
 from vtune.journal.renewals import EVENT, renewal_to_json
+from vtune.knobs.registry import same_knobs
 from vtune.launcher.left_behind import has_saved
 from vtune.launcher.make import make_launch
 from vtune.launcher.plan import PlannedLaunch, promise_now
@@ -160,7 +161,7 @@ class _Run:
         write_config(experiment, attempt)
         limits, promise = experiment.limits, self._promise
         # Earlier attempts may have shown pauses.
-        [known] = with_launches([self._record], self._renewals)
+        [known] = with_launches([self._record], self._renewals, same_knobs(experiment.knobs))
         end = run_attempt(
             self._engine,
             attempt.spec,

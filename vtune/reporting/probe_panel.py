@@ -19,7 +19,7 @@ from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
 from vtune.reporting.vram_rows import vram_rows
-from vtune.reporting.words import settings_cell
+from vtune.reporting.words import repeats_lines, settings_cell
 
 BAR_CELLS = 24
 
@@ -33,11 +33,15 @@ def probe_panel(study: str, record: TrialRecord, price: Price | None) -> Rendera
     parts.append(Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red"))
     if completed and record.detail:
         parts.append(Text(harmless(record.detail)))
+    repeated = record.measurement.repeated
+    is_shown = repeated is not None and repeated.is_shown
+    if is_shown:
+        parts += [Text(harmless(line)) for line in repeats_lines(record)]
     if record.measurement.step_time_s is not None:
         parts += [Text(), _numbers(record, price)]
     parts += _section("why", record.diagnosis.why)
     parts += _section("next", record.diagnosis.next)
-    parts += _section("note", [note for note in record.notes if not completed or note != record.detail])
+    parts += _section("note", [*record.notes, *([] if is_shown else repeats_lines(record))])
     title = Text(f"{study} · trial {record.trial}")
     return Panel(Group(*parts), title=title, title_align="left", padding=(1, 2))
 

@@ -20,6 +20,7 @@ from vtune.journal.find_study import NAMES_SHOWN, find_study, study_names
 from vtune.journal.paths import StudyPaths
 from vtune.journal.ran import Ran, read_ran
 from vtune.journal.told import HINT, read_told
+from vtune.knobs.registry import same_knobs
 from vtune.reporting.study_report import StudyReport, read_study_report
 
 
@@ -99,7 +100,7 @@ def _of_file(reference: str, path: Path) -> Side:
     record = next((one for one in told.records if one.trial == told.subject), None)
     if record is None:
         cores = told.machine.cores if told.machine is not None else None
-        record = _chosen(reference, told.records, choose(told.records, cores=cores))
+        record = _chosen(reference, told.records, choose(told.records, same=same_knobs(()), cores=cores))
     return Side(
         reference=reference,
         study=told.study,

@@ -18,6 +18,7 @@ from vtune.domain.numbers import trials_text
 from vtune.domain.phases import rolled_back
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.renewal import Renewal
+from vtune.domain.trial import tunes
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
 from vtune.journal.code import CODE, changed_code
@@ -29,11 +30,9 @@ from vtune.journal.machine import read_machine
 from vtune.journal.paths import StudyPaths
 from vtune.journal.renewals import read_renewals
 from vtune.journal.scouted import scouted, scouted_measurement
+from vtune.knobs.registry import same_knobs
 from vtune.reporting.phases_of_study import PhasesOfStudy, read_phases
 from vtune.reporting.search_of_study import SearchOfStudy, read_search
-
-# Origins of trials that tune.
-TUNED = ("phase:", "search", "confirm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ class StudyReport:
         both = (one.trials for one in (self.phases, self.search) if one is not None)
         found = dict.fromkeys(trial for trials in both for trial in trials)
         if self.choice.best is not None and self.choice.best.trial not in found:
-            found |= dict.fromkeys(one.trial for one in self.records if one.origin.startswith(TUNED))
+            found |= dict.fromkeys(one.trial for one in self.records if tunes(one.origin))
         return tuple(found)
 
 
@@ -118,8 +117,8 @@ def read_study_report(
     machine = read_machine(paths.machine)
     text = Journal(paths.journal).read_whole()
     renewals = read_renewals(paths)
-    own_same = experiment.own_same if experiment is not None else ()
-    records = [_priced(record, price) for record in with_launches(text.records, renewals, own_same)]
+    same = same_knobs(experiment.knobs if experiment is not None else ())
+    records = [_priced(record, price) for record in with_launches(text.records, renewals, same)]
     phases, search = read_phases(paths.phases), read_search(paths.search)
     return StudyReport(
         study=paths.root.name,
@@ -171,7 +170,7 @@ def _chosen(
         limits=limits,
         ram_total_bytes=machine.ram_bytes if machine is not None else None,
         cores=machine.cores if machine is not None else None,
-        own_same=experiment.own_same if experiment is not None else (),
+        same=same_knobs(experiment.knobs if experiment is not None else ()),
         rolled_back=_rolled_back(phases, search),
     )
     others = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
 from vtune.analysis.others_words import MARK, use_text
 from vtune.domain.choice import Choice, Lost, RankedBy
+from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate, tells_nothing, times, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
@@ -22,7 +22,7 @@ from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
-from vtune.reporting.words import setting_word, settings_text, vram_sources
+from vtune.reporting.words import repeats_lines, settings_text, vram_sources
 
 # How a table calls the chosen one.
 BEST = "best"
@@ -35,8 +35,6 @@ OVER: Mapping[RankedBy, str] = {
 
 # Why what looks faster does not win.
 EXCUSED = ("over_limit", "out_of_room", "other_cache", "not_lasting", "too_short")
-# Of a command to paste.
-SET = re.compile(r"--set (\S+)")
 # Where more workers were slower, they were not so for want of these.
 FOLLOW_WORKERS = ("prefetch_factor", "persistent_workers")
 # The verdict, why, what next.
@@ -162,19 +160,18 @@ def _not_tried(best: TrialRecord, records: Sequence[TrialRecord]) -> list[str]:
     cut_short = (one.trial for one in records if one.status is TrialStatus.INTERRUPTED or one.filled_its_disk)
     unanswered = set(cut_short) - {one.trial for one in records if has_rate(one)}
     told = [one for one in records if one.trial not in unanswered]
-    asks = [dict(word.rstrip(":,)").partition("=")[::2] for word in SET.findall(line)) for line in best.diagnosis.next]
     return [
-        line
-        for line, asked in zip(best.diagnosis.next, asks, strict=True)
-        if not asked or not any(_answers(record, asked, best) for record in told)
+        one.text
+        for one in best.diagnosis.advice
+        if not one.asks or not any(_answers(record, one.asks, best) for record in told)
     ]
 
 
-def _answers(record: TrialRecord, asked: Mapping[str, str], best: TrialRecord) -> bool:
+def _answers(record: TrialRecord, asked: Mapping[str, Scalar], best: TrialRecord) -> bool:
     """It was asked for just this, or ran with it and with all else as the best trial did."""
-    if {name: setting_word(value) for name, value in (record.asked or {}).items()} == asked:
+    if dict(record.asked or {}) == dict(asked):
         return True
-    if any(setting_word(record.settings.get(name)) != value for name, value in asked.items()):
+    if any(record.settings.get(name) != value for name, value in asked.items()):
         return False
     more = FOLLOW_WORKERS if "workers" in asked else ()
     return not set(contradicting(best.settings, record.settings)) - {*asked, *more}
@@ -366,7 +363,7 @@ def _notes(records: Sequence[TrialRecord], remarks: Sequence[str]) -> list[str]:
     lines = [] if gpu_was_seen(records) or not records else ["no GPU was seen: what needs one is not known"]
     told: dict[str, list[int]] = {}
     for record in records:
-        for note in record.notes:
+        for note in dict.fromkeys((*record.notes, *repeats_lines(record))):
             told.setdefault(note, []).append(record.trial)
         for source in vram_sources(record):
             told.setdefault(f"VRAM peaks are as told by {source}", []).append(record.trial)

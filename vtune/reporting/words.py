@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vtune.analysis.others_words import MARK
+from vtune.analysis.repeated_words import in_present_settings
 from vtune.domain.choice import Choice, Ratio
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, rate, round_money, times
 from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
 
 # Of a value; what is longer is no number and no switch.
@@ -78,3 +80,9 @@ def vram_sources(record: TrialRecord) -> list[str]:
 def cost_text(measured: Measurement, price: Price | None) -> str:
     cost = measured.projected.cost
     return "" if cost is None else round_money(cost, price or Price(per_hour=0.0))
+
+
+def repeats_lines(record: TrialRecord) -> list[str]:
+    """Where its workers make the same data, and its rate holds all the same."""
+    found = record.measurement.repeated
+    return [] if found is None or record.status is TrialStatus.INVALID else [in_present_settings(found)]

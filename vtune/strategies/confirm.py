@@ -18,7 +18,8 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
-from vtune.domain.trial import CONFIRM, SAME_TRAINING, Proposal
+from vtune.domain.trial import CONFIRM, OWN_AGAIN, SAME_TRAINING, Proposal
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.known import Known
 from vtune.strategies.race_plan import RacePlan, plan_race
 from vtune.strategies.train_alike import MOST_ALIKE, alike_to_measure
@@ -71,7 +72,7 @@ class Found:
                 limits=experiment.limits,
                 ram_total_bytes=machine.ram_bytes,
                 cores=machine.cores,
-                own_same=experiment.own_same,
+                same=same_knobs(experiment.knobs),
                 rolled_back=self.rolled_back,
             )
         return self._choices[of]
@@ -101,7 +102,7 @@ def confirmation_of(
     own = [one for one in known.records if one.trial in counted]
     proposal, race = None, None
     if launches:
-        beside = [one for one in known.records if one.origin == SAME_TRAINING and one.trial not in counted]
+        beside = [one for one in known.records if one.origin in (SAME_TRAINING, OWN_AGAIN) and one.trial not in counted]
         own += beside
         trials += [one.trial for one in beside]
         proposal = _own_once_more(found, own) or _proved(found, known, own, trials)
@@ -132,10 +133,10 @@ def _own_once_more(found: Found, own: Sequence[TrialRecord]) -> Proposal | None:
     baseline, winner, best = found.baseline, _winner(found, own), found.choice(own).best
     if baseline is None or winner is None or best is None or settings_of(best) != settings_of(baseline):
         return None
-    if sum(turned(one) == turned(baseline) for one in own) > 1:
+    if any(one.trial != baseline.trial and turned(one) == turned(baseline) for one in own):
         return None
     why = f"your own settings once more: trial {winner.trial} looks faster, and nothing shows it"
-    return Proposal(settings=_asked_of(baseline, found), reason=why, origin=SAME_TRAINING)
+    return Proposal(settings=_asked_of(baseline, found), reason=why, origin=OWN_AGAIN)
 
 
 def _beside(found: Found, known: Known, own: Sequence[TrialRecord], beside: Sequence[TrialRecord]) -> Proposal | None:
@@ -143,7 +144,7 @@ def _beside(found: Found, known: Known, own: Sequence[TrialRecord], beside: Sequ
     leader, baseline, choice = _leader(found, own), found.baseline, found.choice(own)
     if leader is None or baseline is None or leader.trial not in choice.other_trainings:
         return None
-    if sum(turned(one) != turned(baseline) for one in beside) >= MOST_ALIKE:
+    if sum(one.origin == SAME_TRAINING for one in beside) >= MOST_ALIKE:
         return None
     wanted = alike_to_measure(
         own, leader, choice, own=found.own, experiment=found.experiment, machine=found.machine,

@@ -10,13 +10,12 @@ from vtune.analysis.rungs import OUT_OF_MEMORY
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limit
 from vtune.domain.record import Cache, TrialRecord
-from vtune.domain.trial import TrialStatus
+from vtune.domain.trial import TrialStatus, tunes
 from vtune.journal.ignored_flags import learnt_another_way
 from vtune.strategies.turned import turned
 
 # A limit that was typed once more as a share of the machine may come to some bytes less.
 SAME_LIMIT = 0.999
-OWN_ORIGINS = ("phase:", "search", "confirm")
 
 
 def last_trial(history: Sequence[TrialRecord]) -> int:
@@ -123,7 +122,7 @@ class Known:
         if record.status is TrialStatus.COMPLETED:
             lasting = has_rate(record) and measured_enough(record) and not record.measurement.fed_from_stock
             # A second one of a walk's own would come to no more steps.
-            return lasting or record.origin.startswith(OWN_ORIGINS)
+            return lasting or tunes(record.origin)
         if record.status is TrialStatus.INVALID:
             return not learnt_another_way(record)
         if record.status is TrialStatus.OUT_OF_VRAM:

@@ -20,6 +20,7 @@ from vtune.analysis.search.worth import expected_gain
 from vtune.domain.effects import Scalar
 from vtune.domain.prediction import Prediction
 from vtune.domain.search import Guess
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.foresight import WORTH_A_LAUNCH
 from vtune.strategies.search_seen import Seen
 from vtune.strategies.space import comes_to
@@ -184,7 +185,8 @@ class Outlook:
     def only_other_trainings(self) -> bool:
         """All that is left to try changes the training."""
         seen = self.seen
-        return all(not trains_alike(one, seen.own, seen.experiment.own_same) for one in self.allowed)
+        same = same_knobs(seen.experiment.knobs)
+        return all(not trains_alike(one, seen.own, same) for one in self.allowed)
 
     def _loads_in_vain(self, settings: Mapping[str, Scalar]) -> bool:
         """Its step has been seen by a trial that waited so little that no other loading of it would win."""

@@ -11,6 +11,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrialRecord
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.foresight import WORTH_A_LAUNCH, fitted
 from vtune.strategies.turned import turned
 
@@ -32,15 +33,15 @@ def alike_to_measure(
 ) -> Mapping[str, Scalar] | None:
     """None where the best of them is measured already, as far as anybody can tell. By `records` alone: the rounds of a
     race must not change it."""
-    own_same = experiment.own_same
+    same = same_knobs(experiment.knobs)
 
     def stays(name: str) -> bool:
-        return name not in IN_BATCH and not changes(name, own_same)
+        return name not in IN_BATCH and not changes(name, same)
 
     kept = {name: value for name, value in turned(leader).items() if stays(name)}
     without = {**kept, **{name: value for name, value in experiment.settings.items() if not stays(name)}}
     model, best = fitted(records, machine), choice.best_same
-    alike = [without, *(one for one in candidates if trains_alike(one, own, own_same))]
+    alike = [without, *(one for one in candidates if trains_alike(one, own, same))]
     foretold = model.predict_all(alike) if model is not None else [None] * len(alike)
     known = model.predict(turned(best)) if model is not None and best is not None and has_rate(best) else None
     if model is None or known is None:
@@ -59,9 +60,9 @@ def alike_to_measure(
     return alike[at] if most > known.samples_per_s * WORTH_A_LAUNCH else None
 
 
-def trains_alike(asked: Mapping[str, Scalar], own: Mapping[str, Scalar], own_same: Collection[str]) -> bool:
+def trains_alike(asked: Mapping[str, Scalar], own: Mapping[str, Scalar], same: Collection[str]) -> bool:
     """Asked for on top of the user's own settings."""
-    if any(changes(name, own_same) and own.get(name) != value for name, value in asked.items()):
+    if any(changes(name, same) and own.get(name) != value for name, value in asked.items()):
         return False
     return _batch({**own, **asked}) == _batch(own)
 

@@ -9,6 +9,7 @@ from vtune.analysis.comparable import settings_of
 from vtune.analysis.same_training import another_training
 from vtune.domain.phases import Walk, rolled_back
 from vtune.domain.record import TrialRecord
+from vtune.knobs.registry import same_knobs
 from vtune.strategies.confirm import Found, confirmation_of
 from vtune.strategies.known import Known
 from vtune.strategies.reachable import reachable
@@ -48,10 +49,10 @@ def _judged_again(path: Path, known: Known) -> None:
     best, own = path.best, path.baseline
     if best is None or own is None:
         return
-    own_same = path.course.experiment.own_same
+    same = same_knobs(path.course.experiment.knobs)
     of = {one.trial: one for one in known.records}
     won = {one.trial for one in known.records if settings_of(one) == settings_of(best)}
-    is_other = another_training(best, own, own_same)
+    is_other = another_training(best, own, same)
     for one in path.begun:
         for at, rung in enumerate(one.rungs):
             if rung.trial is None or rung.gain is None:
@@ -59,7 +60,7 @@ def _judged_again(path: Path, known: Known) -> None:
             if rung.state == "rejected" and rung.trial in won:
                 one.rungs[at] = replace(rung, state="kept", why=f"{rung.why}; the launches that confirm show it")
                 one.kept.update(rung.turned)
-            elif rung.state == "kept" and not is_other and another_training(of[rung.trial], own, own_same):
+            elif rung.state == "kept" and not is_other and another_training(of[rung.trial], own, same):
                 why = f"{rung.why}; not shown over trial {best.trial}, which trains as your own settings do"
                 one.rungs[at] = replace(rung, state="rejected", why=why)
                 one.kept = {name: value for name, value in one.kept.items() if rung.turned.get(name) != value}

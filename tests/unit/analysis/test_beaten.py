@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.choices import choose
 from support.studies import a_failure, a_trial
 from vtune.analysis.beaten import beat_of, beaten_words, surely_beaten
-from vtune.analysis.choose import choose
 from vtune.analysis.estimate import rate_with_interval
 from vtune.analysis.feasible import leaders
 from vtune.analysis.model.fit import fit_model

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from support.choices import choose
 from support.records import a_gpu_record
 from support.studies import a_failure, a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.comparable import lived_longer
 from vtune.analysis.compare import Rate, disagreement, launched, lost_to_others, ratio_of, widening_for
 from vtune.domain.choice import Choice

@@ -5,21 +5,14 @@ from typing import Any
 
 import pytest
 
-from support.made_up import an_experiment
+from support.choices import choose
 from support.studies import a_trial
-from vtune.analysis.choose import choose
-from vtune.analysis.same_training import SAME
 from vtune.domain.choice import Choice
 from vtune.domain.experiment import KnobBinding
 from vtune.domain.record import TrialRecord
-from vtune.knobs.registry import KNOBS
 
 BASELINE = a_trial(1, 10.0)
 WORKERS = a_trial(2, 20.0, asked={"workers": 2})
-
-
-def test_the_knobs_of_class_same_are_those_of_the_registry() -> None:
-    assert {knob.name for knob in KNOBS if knob.numerics == "SAME"} == SAME
 
 
 def larger(rate: float, trial: int = 3, **fields: Any) -> TrialRecord:
@@ -85,9 +78,9 @@ def test_a_knob_that_is_not_in_class_same_makes_another_training(asked: dict[str
 
 @pytest.mark.parametrize(("numerics", "best"), [("SAME", 3), ("CLOSE", 2), (None, 2)])
 def test_of_the_users_own_knobs_the_users_word_counts(numerics: Any, best: int) -> None:
-    mine = replace(an_experiment(), knobs=(KnobBinding(name="cache_size", key="data.cache", numerics=numerics),))
+    mine = (KnobBinding(name="cache_size", key="data.cache", numerics=numerics),)
     turned = a_trial(3, 21.0, asked={"workers": 2, "cache_size": 64})
-    assert picked(choose([BASELINE, WORKERS, turned], own_same=mine.own_same))[0] == best
+    assert picked(choose([BASELINE, WORKERS, turned], knobs=mine))[0] == best
 
 
 def test_a_step_that_a_walk_rolled_back_is_not_adopted_by_the_number_in_the_middle() -> None:

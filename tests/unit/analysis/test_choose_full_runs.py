@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.choices import choose
 from support.studies import a_failure, a_trial
-from vtune.analysis.choose import choose
 from vtune.domain.trial import TrialStatus
 from vtune.strategies.known import Known
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from support.choices import choose
 from support.studies import a_failure, a_trial
-from vtune.analysis.choose import choose
 from vtune.domain.record import TrialRecord
 from vtune.domain.trial import TrialStatus
 

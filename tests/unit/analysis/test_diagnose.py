@@ -7,7 +7,8 @@ from vtune.analysis.advice import Again
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
 from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
-from vtune.domain.record import Projection, WorkerCost
+from vtune.domain.record import Measurement, Projection, Tail, WorkerCost
+from vtune.domain.steady import FewSteps
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -147,6 +148,19 @@ def test_workers_whose_memory_grows_are_not_advised_to_persist() -> None:
 def test_a_window_fed_from_stock_is_no_proof_of_anything_but_the_loaders_pace() -> None:
     found = diagnose(replace(MEASURED, fed_from_stock=True, data_wait_fraction=0.0), MACHINE)
     assert found.bottleneck == "data" and found.headroom is None and "--precise" in found.next[0]
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        replace(MEASURED, steady=False, unsteady_because="few steps", doubts=(FewSteps(steps=3),)),
+        replace(MEASURED, steady=False, fed_from_stock=True),
+        replace(MEASURED, tail=Tail(slow=9, batches=90, matters=True)),
+    ],
+)
+def test_a_precise_window_is_not_advised_after_one(measured: Measurement) -> None:
+    usual, precise = (diagnose(measured, MACHINE, Again(precise=asked)).next for asked in (False, True))
+    assert any("--precise" in line for line in usual) and not any("--precise" in line for line in precise)
 
 
 def test_in_between_is_called_balanced() -> None:

@@ -152,18 +152,19 @@ def test_waiting_for_data_is_not_the_hosts_own_time() -> None:
 def test_with_a_device_its_own_clock_decides() -> None:
     on_gpu = replace(measured(loss_s=0.08, step_s=0.09), gpus=(GpuUse(index=0, uuid="GPU-1"),))
     assert with_outside(on_gpu).outside_fraction is None
-    assert not any("between two steps" in line for line in next_steps(on_gpu, "host", MACHINE, Again()))
+    assert not any("between two steps" in one.text for one in next_steps(on_gpu, "host", MACHINE, Again()))
 
 
 def test_what_is_tried_next_goes_on_from_the_settings_of_this_trial_in_its_study() -> None:
     waiting = measured(loss_s=0.0, step_s=0.05, wait=0.5)
-    [line, *_] = next_steps(waiting, "data", MACHINE, Again(study="s", settings={"in_order": False, "workers": 2}))
-    assert "vtune probe --study s --set in_order=false --set workers=4" in line
+    [advice, *_] = next_steps(waiting, "data", MACHINE, Again(study="s", settings={"in_order": False, "workers": 2}))
+    assert "vtune probe --study s --set in_order=false --set workers=4" in advice.text
+    assert advice.asks == {"in_order": False, "workers": 4}
 
 
 def test_a_late_host_that_also_waits_is_not_told_that_workers_cannot_help() -> None:
     late = measured(loss_s=0.08, step_s=0.15, wait=0.4)
-    assert not any("cannot help" in line for line in next_steps(late, "host", MACHINE, Again()))
+    assert not any("cannot help" in one.text for one in next_steps(late, "host", MACHINE, Again()))
     assert any(
-        "cannot help" in line for line in next_steps(measured(loss_s=0.08, step_s=0.09), "host", MACHINE, Again())
+        "cannot help" in one.text for one in next_steps(measured(loss_s=0.08, step_s=0.09), "host", MACHINE, Again())
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from support.trial_writer import TrialWriter, observed, replay_loader
 from vtune.analysis.judge import judge
 from vtune.analysis.measure import Observed
 from vtune.domain.events import Fact, ProcessSample, TelemetrySample
@@ -58,6 +60,20 @@ def test_the_ram_that_was_left_is_that_of_the_last_moments_in_which_the_training
 ) -> None:
     record = judged(*telemetry)
     assert record.status is expected, record.detail
+
+
+@pytest.mark.parametrize("ground", [True, False])
+def test_a_precise_window_is_advised_only_after_another_one(tmp_path: Path, ground: bool) -> None:
+    writer = TrialWriter(tmp_path)
+    replay_loader(writer, steps=60, workers=2, prefetch=2, load_s=0.2, compute_s=0.1)
+    writer.fact("data_set_grows", 5000, attribute="cache")
+    record = judge(
+        SPEC, replace(KILLED, ended_by="window", exit_code=0, signal=None), observed(writer), pythons=1, backwards=0,
+        last_words="", window=Window(steps=40, ground=ground), planned=PlannedRun(), price=None, machine=MACHINE,
+        current={}, gpu_validated=False,
+    )  # fmt: skip
+    assert record.status is TrialStatus.COMPLETED and not record.measurement.steady
+    assert any("--precise" in line for line in record.diagnosis.next) is not ground
 
 
 def test_out_of_vram_is_recorded_with_the_limit_that_it_died_of() -> None:

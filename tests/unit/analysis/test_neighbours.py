@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from support.choices import choose
 from support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.comparable import lost_of
 from vtune.analysis.compare import lost_to_others
 from vtune.domain.choice import Choice

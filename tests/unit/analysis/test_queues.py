@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.choices import choose
 from tests.support.records import a_record
 from tests.support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.queues import batch_in_shm, needed_shm_bytes, shm_refusal, with_queues
 from vtune.analysis.roles import Loader, Roles, TrainPass
 from vtune.analysis.rungs import too_big_for
@@ -32,7 +32,7 @@ def test_workers_whose_batches_have_no_room_are_refused_with_what_would_fit() ->
     refusal = shm_refusal([measured()], {"workers": 8}, free_bytes=100 * MIB)
     assert refusal is not None and refusal.needed_bytes == needed_shm_bytes(int(10 * MIB * 1.15), 8, 2)
     assert "100 MiB free" in refusal.detail and "8 workers" in refusal.detail
-    assert refusal.next[0] == "--set workers=3 would fit" and "--shm-size=1g" in refusal.next[-1]
+    assert refusal.advice[0].text == "--set workers=3 would fit" and "--shm-size=1g" in refusal.advice[-1].text
     assert shm_refusal([measured()], {"workers": 3}, free_bytes=100 * MIB) is None
 
 
@@ -43,7 +43,7 @@ def test_a_larger_batch_takes_more_in_proportion() -> None:
 
 def test_a_deeper_queue_is_refused_with_the_depth_that_fits() -> None:
     refusal = shm_refusal([measured()], {"prefetch_factor": 8}, free_bytes=100 * MIB)
-    assert refusal is not None and refusal.next[0] == "--set prefetch_factor=3 would fit"
+    assert refusal is not None and refusal.advice[0].text == "--set prefetch_factor=3 would fit"
 
 
 def test_what_an_earlier_trial_turned_is_not_taken_for_the_trainings_own() -> None:

@@ -11,6 +11,7 @@ from vtune.analysis.advice import Again
 from vtune.analysis.memory_ended import no_sign_of_memory
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.root_cause import Root
+from vtune.domain.advice import Advice
 from vtune.domain.experiment import Limit, Window
 from vtune.domain.machine import Machine
 from vtune.domain.machine_use import RamGrowth
@@ -39,7 +40,7 @@ def offered(
 ) -> str:
     again = more.pop("again", Again(study="s"))
     lines = what_to_do(status, again, measured, outcome or ended(), window or Window(), machine=machine, **more)
-    return "\n".join(lines)
+    return "\n".join(line.text for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,8 @@ def test_every_line_to_paste_names_the_study_and_its_results_folder() -> None:
     again = Again(study="s", results="/tmp/my results", settings={"workers": 2})
     said = offered(TrialStatus.CRASHED, again=again)
     assert "without workers=2: vtune probe --study s --results '/tmp/my results'" in said and "--set" not in said
-    assert again.but(workers=4) == "vtune probe --study s --results '/tmp/my results' --set workers=4"
+    four = again.but({"workers": 4}, before="")
+    assert four == Advice("vtune probe --study s --results '/tmp/my results' --set workers=4", asks={"workers": 4})
     assert "vtune probe --study s --set workers=0" in offered(TrialStatus.HUNG)
 
 

@@ -13,9 +13,11 @@ from vtune.domain.launch import Promise
 from vtune.domain.record import Measurement, Pause, Projection, TrialRecord
 from vtune.domain.renewal import OtherPace, RarePause, Renewal
 from vtune.domain.steady import NotComeYet, ShortWindow
+from vtune.knobs.registry import same_knobs
 
 # Of 4000 samples an epoch and batches of 2, twice: 4000 steps at 20 samples/s.
 SAMPLES, BATCH, RATE, RUN_S = 4000, 2, 20.0, 400.0
+SAME = same_knobs(())
 CHECKPOINT = RarePause(what="checkpoint", seconds=3.0, seen=3, every_steps=150.0)
 SLOWER = OtherPace(side="training", change=0.25)
 
@@ -38,7 +40,7 @@ def renewal(because: Any = CHECKPOINT, *, of: int = 1, rate: float | None = None
 
 
 def told(record: TrialRecord, *renewals: Renewal, beside: tuple[TrialRecord, ...] = ()) -> Measurement:
-    return with_launches([record, *beside], renewals)[0].measurement
+    return with_launches([record, *beside], renewals, SAME)[0].measurement
 
 
 def test_a_pause_that_a_launch_has_shown_is_paid_as_often_as_it_comes() -> None:
@@ -50,7 +52,7 @@ def test_a_pause_that_a_launch_has_shown_is_paid_as_often_as_it_comes() -> None:
     assert measured.projected.cost == pytest.approx(8.0 * (RUN_S + 78) / RUN_S)
     [pause] = measured.pauses
     assert (pause.what, pause.every_steps, pause.launch, pause.seen) == ("checkpoint", 150.0, 1, 3)
-    [note] = with_launches([trial()], [renewal()])[0].notes
+    [note] = with_launches([trial()], [renewal()], SAME)[0].notes
     assert "launch 1" in note and "every 150 steps" in note
     # The rate by which settings are told apart stays.
     assert (measured.samples_per_s, shown_pauses_s(measured)) == (RATE, pytest.approx(3.0 / 300))
@@ -59,7 +61,7 @@ def test_a_pause_that_a_launch_has_shown_is_paid_as_often_as_it_comes() -> None:
 def test_it_is_in_the_projection_once() -> None:
     once = told(trial(), renewal())
     again = replace(trial(), measurement=once)
-    assert with_launches([again], [renewal()]) == [again]
+    assert with_launches([again], [renewal()], SAME) == [again]
     newer = RarePause(what="checkpoint", seconds=6.0, seen=3, every_steps=150.0)
     twice = told(trial(), renewal(), renewal(newer, launch=2))
     assert twice.projected.run_s == pytest.approx(RUN_S + 26 * 6.0) and twice.pauses[0].launch == 2
@@ -142,6 +144,6 @@ def test_only_launches_of_the_same_settings_and_code_renew_a_later_promise() -> 
     same = renewal(SLOWER, rate=16.0, settings={})
     others = renewal(SLOWER, rate=16.0, settings={"workers": 4})
     gone = renewal(SLOWER, rate=16.0, of=9)
-    assert renewals_for(source, {}, [source], [same, others, gone]) == [same]
+    assert renewals_for(source, {}, [source], [same, others, gone], SAME) == [same]
     changed = replace(trial(2), evidence={"code": {"train.py": "bb"}})
-    assert renewals_for(changed, {}, [source, changed], [same]) == []
+    assert renewals_for(changed, {}, [source, changed], [same], SAME) == []

@@ -170,6 +170,8 @@ def test_every_doubt_has_words_and_comes_back_from_the_journal() -> None:
         texts.add(doubt_text(doubt))
         assert doubt_from_json(doubt_to_json(doubt)) == doubt
     assert len(texts) == len(DOUBTS)
+    # An option that helps is advice, which knows the trial's window.
+    assert not any("--" in text for text in texts)
     assert doubt_from_json({"kind": "of a newer version"}) is None
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.choices import choose
 from support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.schedule import Training, step_ends
 from vtune.analysis.tail_of_all import told_by_all
 from vtune.domain.record import TrainingCost, TrialRecord, WorkerCost

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from support.choices import choose
 from support.records import a_gpu_record, a_record
-from vtune.analysis.choose import choose
 from vtune.analysis.device import with_device
 from vtune.analysis.fit import excess_of
 from vtune.analysis.roles import Roles

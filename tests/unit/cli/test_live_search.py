@@ -18,7 +18,7 @@ from vtune.domain.experiment import Experiment, Limit, Limits, Workload
 from vtune.domain.progress import HuntMoved, TrialFinished, TrialProgress, TrialStarted
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.search import Hunt, Space
-from vtune.domain.trial import Proposal, RaceLeg, TrialSpec
+from vtune.domain.trial import CONFIRMATIONS, Proposal, RaceLeg, TrialSpec
 from vtune.search import AskedSearch
 
 EXPERIMENT = Experiment(
@@ -166,6 +166,17 @@ def test_confirmations_are_announced_once_and_each_of_their_launches_told() -> N
     assert text.count("confirming: the winner against what it has to beat, launched in turns") == 1
     assert "  · round 1 of 8: workers=4: 38.2 samples/s, 3.9× yours (trial 6)" in text
     assert "trial 6 of 20" not in text
+
+
+def test_each_purpose_of_a_confirming_launch_is_announced_in_its_own_words() -> None:
+    announced = set()
+    for origin in CONFIRMATIONS:
+        screen = Screen(terminal=False)
+        with screen.progress as show:
+            show(HuntMoved(hunt=a_hunt(stage="confirm", left=(1, 22)), space=SPACE, records=RECORDS))
+            show(TrialStarted(spec=a_spec(replace(a_trial(5, 39.0, reason="again"), origin=origin))))
+        announced |= {line for line in screen.text.splitlines() if line.startswith("confirming: ")}
+    assert len(announced) == len(CONFIRMATIONS)
 
 
 def test_what_the_journal_has_already_is_named_and_not_told_again() -> None:

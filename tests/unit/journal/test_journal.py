@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.records import a_gpu_record, a_record
+from vtune.domain.advice import Advice
 from vtune.domain.compared import Beat
 from vtune.domain.machine import Machine
 from vtune.domain.record import TrainingCost
@@ -48,6 +49,17 @@ def test_what_a_trial_was_ended_early_for_survives_and_older_journals_do_not_say
     plain = record_to_json(beaten)
     del plain["beaten"]
     assert record_from_json(plain) == replace(beaten, beaten=None)
+
+
+def test_advice_stands_in_json_as_lines_and_an_older_journal_does_not_say_which_settings_it_asks_for() -> None:
+    advice = (Advice("try 4 workers", asks={"workers": 4, "crop": "[96, 96]"}), Advice("a faster disk"))
+    record = a_record()
+    plain = record_to_json(replace(record, diagnosis=replace(record.diagnosis, advice=advice)))
+    assert plain["next"] == ["try 4 workers", "a faster disk"]
+    assert plain["next_asks"] == [{"workers": 4, "crop": "[96, 96]"}, {}]
+    assert record_from_json(json.loads(json.dumps(plain))).diagnosis.advice == advice
+    del plain["next_asks"]
+    assert record_from_json(plain).diagnosis.advice == (Advice("try 4 workers"), Advice("a faster disk"))
 
 
 def test_the_json_has_every_field_of_the_contract_with_null_for_unknown() -> None:

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from support.records import a_gpu_record
 from support.studies import a_failure, a_report, a_trial
 from vtune.analysis.judge import NOT_VALIDATED
+from vtune.domain.advice import Advice
 from vtune.domain.experiment import Limit, Limits, Price
 from vtune.domain.machine import Machine
 from vtune.domain.trial import TrialStatus
@@ -27,7 +28,12 @@ def html(text: str) -> str:
 
 def test_the_verdict_comes_first_then_why_next_adoption_and_trials() -> None:
     best = a_trial(2, 31.0, asked=FOUR)
-    best = replace(best, diagnosis=replace(best.diagnosis, next=("try vtune probe --set workers=8: they wait",)))
+    best = replace(
+        best,
+        diagnosis=replace(
+            best.diagnosis, advice=(Advice("try vtune probe --set workers=8: they wait", asks={"workers": 8}),)
+        ),
+    )
     text = markdown(a_report(BASELINE, best, a_failure(3), price=DOLLARS))
     order = [
         "# demo", "**adopt workers=4 (trial 2): 3.1× ± 0.1", "## Why", "## Next", "## How to adopt it",
@@ -170,7 +176,7 @@ HOSTILE = ["<script>alert(1)</script>", "![x](http://e.example/a)", "a | b | c",
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_inert_wherever_it_stands(text: str) -> None:
-    diagnosis = replace(BASELINE.diagnosis, verdict=text, why=(text,), next=(text,))
+    diagnosis = replace(BASELINE.diagnosis, verdict=text, why=(text,), advice=(Advice(text),))
     gpu = replace(a_gpu_record().measurement.gpus[0], name=text, unknown={text: text})
     records = [
         replace(BASELINE, diagnosis=diagnosis, notes=(text,), settings={"workers": text, text: 1}),

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from support.choices import choose
 from support.studies import a_trial
 from support.walks import BASELINE, BATCH, MISSED, OPTION_A, RECORDS, WORKERS, a_rung, an_end, climbed
-from vtune.analysis.choose import choose
 from vtune.analysis.walked import pays_back_after_s, tuning_s
 from vtune.domain.phases import Phase, Times
 from vtune.domain.trial import TrialStatus

@@ -5,9 +5,11 @@ import pytest
 from rich.console import Console
 
 from support.records import a_gpu_record, a_record
+from vtune.analysis.repeated_words import in_present_settings
 from vtune.domain.experiment import Price
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import Measurement, Projection
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import TrialStatus
 from vtune.reporting.inert import harmless
 from vtune.reporting.probe_panel import probe_panel
@@ -92,3 +94,14 @@ def test_without_a_number_of_epochs_the_cost_of_one_is_told() -> None:
 def test_foreign_text_cannot_move_the_cursor_or_flood_the_screen() -> None:
     assert harmless("a\x1b[31mb\x07\nc") == "a�[31mb� c"
     assert len(harmless("x" * 10_000)) <= 400
+
+
+@pytest.mark.parametrize("reason", [Repeats.SAME_NUMBERS, Repeats.NOT_SHOWN])
+def test_data_that_the_present_settings_repeat_is_told_once_and_first_where_it_is_shown(reason: Repeats) -> None:
+    found = Repeated(reason=reason, workers=2, dataset="Patches", where="d.py:8", generator="self.rng", batches=6)
+    record = a_record()
+    text = shown(replace(record, measurement=replace(record.measurement, repeated=found)), width=200)
+    line, numbers = in_present_settings(found), text.index("12.3 samples/s")
+    assert text.count(line) == 1 and (text.index(line) < numbers) is found.is_shown
+    invalid = replace(record, status=TrialStatus.INVALID, measurement=replace(record.measurement, repeated=found))
+    assert line not in shown(invalid, width=200)

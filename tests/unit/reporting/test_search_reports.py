@@ -12,6 +12,7 @@ from support.hunts import BASELINE, DEAD, FASTEST, GUESS, IMPORTANCE, RECORDS, S
 from support.studies import a_report, a_trial
 from support.walks import ASKED, a_walk
 from vtune.analysis.search.trust import mistrust
+from vtune.domain.advice import Advice
 from vtune.domain.record import TrialRecord
 from vtune.domain.search import Hunt, Importance
 from vtune.reporting.markdown import markdown
@@ -113,13 +114,13 @@ def test_a_knob_that_no_law_is_known_for_is_named() -> None:
 
 def test_no_advice_is_repeated_that_a_trial_has_answered() -> None:
     advice = (
-        "try vtune probe --study demo --set workers=4 --set prefetch_factor=4: the queue is short",
-        "try vtune probe --study demo --set workers=2: more of them",
-        "the disk is slow",
+        Advice("the queue is short", asks={"workers": 4, "prefetch_factor": 4}),
+        Advice("more of them", asks={"workers": 2}),
+        Advice("the disk is slow"),
     )
-    fastest = replace(FASTEST, diagnosis=replace(FASTEST.diagnosis, next=advice))
+    fastest = replace(FASTEST, diagnosis=replace(FASTEST.diagnosis, advice=advice))
     text = flat(on_a_terminal(report(records=(BASELINE, fastest, SMALL, DEAD))))
-    assert "prefetch_factor=4: the queue" in text and "the disk is slow" in text and "more of them" not in text
+    assert "the queue is short" in text and "the disk is slow" in text and "more of them" not in text
 
 
 def test_a_model_that_is_wrong_is_called_so() -> None:

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from support.studies import a_report, a_trial
+from vtune.analysis.repeated_words import in_present_settings
+from vtune.domain.advice import Advice
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import RaceLeg, TrialStatus
 from vtune.reporting.report_json import choice_to_json
 from vtune.reporting.summary import summarize
@@ -51,7 +54,7 @@ def test_a_ratio_of_single_launches_is_from_no_race() -> None:
     assert all(lost["paired_rounds"] is None for lost in told["lost"])
 
 
-ADVICE = "try 2 workers: vtune probe --study demo --set workers=2 (predicted: 12 samples/s, 1.2×)"
+ADVICE = "try 2 workers"
 
 
 @pytest.mark.parametrize(
@@ -66,13 +69,23 @@ ADVICE = "try 2 workers: vtune probe --study demo --set workers=2 (predicted: 12
         ({"workers": 2}, TrialStatus.TOO_SHORT, False),
     ],
 )
+# A value may hold anything that a command line holds.
+@pytest.mark.parametrize("own_asked", [{}, {"crop": "[96, 96]", "loss": "a=b, c:"}])
 def test_advice_that_a_trial_has_answered_since_is_not_given(
-    asked: dict[str, Any], status: TrialStatus, is_answered: bool
+    asked: dict[str, Any], status: TrialStatus, is_answered: bool, own_asked: dict[str, Any]
 ) -> None:
-    own = a_trial(1, 10.0)
-    own = replace(own, settings={**own.settings, "prefetch_factor": 2, "pin_memory": True})
-    own = replace(own, diagnosis=replace(own.diagnosis, next=(ADVICE,)))
+    asked, own = {**own_asked, **asked}, a_trial(1, 10.0)
+    own = replace(own, settings={**own.settings, "prefetch_factor": 2, "pin_memory": True, **own_asked})
+    own = replace(own, diagnosis=replace(own.diagnosis, advice=(Advice(ADVICE, asks={**own_asked, "workers": 2}),)))
     slower = a_trial(2, 8.0 if status is TrialStatus.COMPLETED else None, asked=asked, status=status)
     ended_by = "disk" if status is TrialStatus.TOO_SHORT else "itself"
     slower = replace(slower, settings={**own.settings, **asked}, evidence={"ended_by": ended_by})
     assert (ADVICE not in summarize(a_report(own, slower)).next) is is_answered
+
+
+def test_a_summary_tells_of_repeated_data_with_the_trial_that_showed_it() -> None:
+    found = Repeated(reason=Repeats.SAME_SAMPLES, workers=2, dataset="Patches", where="d.py:8")
+    own, other = a_trial(1, 10.0), a_trial(2, 13.0, asked=FOUR)
+    own = replace(own, measurement=replace(own.measurement, repeated=found))
+    (note,) = (note for note in summarize(a_report(own, other)).notes if in_present_settings(found) in note)
+    assert note.startswith("trial 1: ")

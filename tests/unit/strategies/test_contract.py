@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
+from support.choices import choose
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, launched
 from support.simulated import SimulatedStudy, limited, simulated_experiment
 from support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.config.plan_file import bundled_plans, load_plan
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding

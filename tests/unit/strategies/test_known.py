@@ -8,6 +8,7 @@ import pytest
 
 from support.made_up import OWN
 from support.studies import a_failure, a_trial
+from vtune.domain.advice import Advice
 from vtune.domain.compared import Beat
 from vtune.domain.experiment import Limit
 from vtune.domain.record import Ceiling, TrialRecord
@@ -148,7 +149,7 @@ def test_what_failed_for_want_of_effect_and_took_effect_afterwards_runs() -> Non
 def test_a_flag_that_did_not_reach_the_loader_is_turned_another_way_the_next_time() -> None:
     invalid = a_failure(2, TrialStatus.INVALID, asked=FOUR)
     learnt = "ask again: --workers of the command did not reach the loader, so this study now turns workers from inside"
-    assert answer(replace(invalid, diagnosis=replace(invalid.diagnosis, next=(learnt,)))) is None
+    assert answer(replace(invalid, diagnosis=replace(invalid.diagnosis, advice=(Advice(learnt),)))) is None
     assert answer(invalid) == 2
 
 

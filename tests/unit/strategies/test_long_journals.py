@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from support.choices import choose
 from support.grown import grown
 from support.simulated import SimulatedStudy, limited, simulated_experiment
-from vtune.analysis.choose import choose
 from vtune.analysis.comparable import has_rate
 from vtune.analysis.feasible import leaders
 from vtune.analysis.model.fit import fit_model

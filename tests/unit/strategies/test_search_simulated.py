@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.choices import choose
 from support.simulated import SimulatedStudy, limited, simulated_experiment
-from vtune.analysis.choose import choose
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding, Window
 from vtune.execution.engines.simulated.surface import Surface

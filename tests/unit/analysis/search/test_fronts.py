@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.choices import choose
 from support.studies import a_trial
-from vtune.analysis.choose import choose
 from vtune.analysis.search.fronts import front, fronts
 from vtune.domain.experiment import Limit, Limits
 from vtune.domain.record import TrialRecord

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from support.choices import choose
 from support.simulated import SimulatedStudy, simulated_experiment
 from vtune.analysis.beaten import beat_of
-from vtune.analysis.choose import choose
 from vtune.domain.trial import Proposal
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
 
