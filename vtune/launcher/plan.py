@@ -13,7 +13,7 @@ from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment, PlannedRun
 from vtune.domain.launch import LaunchSpec, Length, Promise
-from vtune.domain.numbers import rate
+from vtune.domain.numbers import rate, trials_text
 from vtune.domain.record import TrialRecord
 from vtune.domain.renewal import Renewal
 from vtune.domain.trial import TrialStatus
@@ -271,6 +271,12 @@ def _counts_iterations(planned: PlannedRun) -> bool:
 def _record(report: StudyReport, trial: int | None) -> TrialRecord:
     if trial is None:
         if report.choice.best is None:
+            busy = [one.trial for one in report.records if one.on_busy_machine]
+            if busy and len(busy) == len(report.records):
+                raise NothingToLaunch(
+                    f"study {report.study} has no trial to choose: {trials_text(busy)} ran on a busy machine",
+                    hint="measure again once the other programs have left; --trial N launches one all the same",
+                )
             raise NothingToLaunch(
                 f"study {report.study} has no trial that fits its limits",
                 hint="vtune report says which limit ruled out each; --trial N launches one all the same",
@@ -284,8 +290,10 @@ def _record(report: StudyReport, trial: int | None) -> TrialRecord:
             f"trial {trial} is a launch itself: {found.reason}", hint="launch the trial that it was the full run of"
         )
     if found.status is TrialStatus.INVALID:
+        # Repeated data is no setting that was ignored.
+        what = "is invalid" if found.measurement.repeated is not None else "did not run with its settings"
         raise UsageError(
-            f"trial {trial} did not run with its settings: {found.detail or 'they took no effect'}",
+            f"trial {trial} {what}: {found.detail or 'they took no effect'}",
             hint="launch a trial that completed, or --best",
         )
     if found.measurement.samples_per_s is None or found.measurement.ceiling is not None:

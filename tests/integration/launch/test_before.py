@@ -13,6 +13,7 @@ import yaml
 
 from support.cli import Said, vtune, vtune_in_process
 from support.launches import CONFIG, SCRIPT, Study, measured
+from support.others import disturbed
 from vtune.journal.journal import Journal
 
 Make = Callable[..., Study]
@@ -184,6 +185,11 @@ def test_a_trial_that_is_not_there_or_has_no_rate_is_refused(a_study: Make) -> N
 def test_where_no_trial_fits_the_limits_there_is_nothing_to_launch(a_study: Make) -> None:
     said = a_study(measured(1, 60.0)).launch("--vram-limit", "1GiB")
     assert said.code == 4 and "study demo has no trial that fits its limits" in said.stderr
+
+
+def test_what_a_busy_machine_measured_is_not_said_to_pass_a_limit(a_study: Make) -> None:
+    said = a_study(disturbed(measured(1, 60.0))).launch()
+    assert said.code == 4 and "trial 1 ran on a busy machine" in said.stderr and "limit" not in said.stderr
 
 
 def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) -> None:
