@@ -10,6 +10,7 @@ from vtune.analysis.doubts import is_calm
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
 from vtune.analysis.others_words import MARK, use_text
+from vtune.analysis.repeated_words import how_to_mend, in_present_settings
 from vtune.domain.choice import Choice, Lost, RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate, tells_nothing, times, trials_text
@@ -150,6 +151,9 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     if best.trial == baseline.trial and (idle := nothing_to_gain_text(report)) is not None:
         rest = f"; {_nothing_better(choice, report.compared, baseline)}" if others else ""
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
+    if (found := report.repeats_now) is not None:
+        verdict += f"; {in_present_settings(found)}"
+        next_.append(how_to_mend(found))
     why += [*_beside_another_training(choice, best), *_why_so(report, best, baseline)]
     next_ += next_steps(report, best, baseline)
     return verdict, why, [*next_, *_not_tried(best, report.compared)]
