@@ -16,6 +16,7 @@ from vtune.analysis.gpus import gpu_notes, over_vram_limit
 from vtune.analysis.growth_words import growth_advice, growth_lines
 from vtune.analysis.measure import Observed, measure
 from vtune.analysis.memory_ended import least_available
+from vtune.analysis.others import without_prediction
 from vtune.analysis.others_words import busy_diagnosis
 from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
@@ -174,8 +175,7 @@ def judge(
         diagnosis, own_notes = found.diagnosis, found.notes
     others = measured.others
     if others is not None and others.busy and status is TrialStatus.COMPLETED:
-        # A replay of these costs would foretell the others' part in them as well.
-        measured, diagnosis = replace(measured, what_if=()), busy_diagnosis(others)
+        measured, diagnosis = without_prediction(measured), busy_diagnosis(others)
     asked = {name: value for name, value in spec.settings.items() if name not in current or current[name] != value}
     return TrialRecord(
         trial=spec.trial,

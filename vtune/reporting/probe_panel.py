@@ -64,12 +64,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     if record.settings:
         table.add_row("settings", settings_cell(record, list(record.settings)))
     if measured.samples_per_s is not None:
-        interval = measured.samples_per_s_ci95
-        spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
-        steady = ", steady" if measured.steady else "" if is_calm(measured) else ", not steady"
-        table.add_row(
-            "rate", f"{rate(measured.samples_per_s)} samples/s{spread}, {measured.steps_measured} steps{steady}"
-        )
+        doubt = "" if record.on_busy_machine else _spread(measured)
+        table.add_row("rate", f"{rate(measured.samples_per_s)} samples/s{doubt}, {_steps(record)}")
     if measured.voxels_per_s is not None:
         table.add_row("", f"{many(measured.voxels_per_s)} voxels/s")
     times = measured.step_time_s
@@ -86,7 +82,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
         if share is not None:
             table.add_row("device idle", f"{share:.0%} of the time for {what}, beside waiting for data")
-    if record.status is TrialStatus.COMPLETED:  # no run comes of the others
+    # No run comes of a trial that did not complete, and others would be a part of one from a busy machine.
+    if record.status is TrialStatus.COMPLETED and not record.on_busy_machine:
         _add_projection(table, measured, price)
     for gpu in measured.gpus:
         table.add_row(f"GPU {gpu.index}", _gpu(gpu))
@@ -102,6 +99,17 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
             told = f"{len(workers)} × {bytes_(workers[0])}" if alike else each
             table.add_row("", f"{told} resident in each loader worker, shared pages included")
     return table.table
+
+
+def _spread(measured: Measurement) -> str:
+    interval = measured.samples_per_s_ci95
+    return f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
+
+
+def _steps(record: TrialRecord) -> str:
+    measured = record.measurement
+    steady = ", steady" if measured.steady else "" if is_calm(measured) else ", not steady"
+    return f"{measured.steps_measured} steps{'' if record.on_busy_machine else steady}"
 
 
 class _Numbers:
