@@ -9,7 +9,7 @@ from vtune.analysis.comparable import contradicting, has_rate, same_cache, setti
 from vtune.analysis.doubts import is_calm
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
-from vtune.analysis.others_words import MARK, use_text
+from vtune.analysis.others_words import MARK, MEASURE_AGAIN, use_text
 from vtune.analysis.repeated_words import how_to_mend, in_present_settings
 from vtune.domain.choice import Choice, Lost, RankedBy
 from vtune.domain.effects import Scalar
@@ -320,7 +320,7 @@ def _on_busy_machine(busy: Sequence[TrialRecord]) -> Words:
         for record in busy[:MOST_NAMED]
         if record.measurement.others is not None
     ]
-    return f"no verdict: {which} ran on a busy machine", why, ["stop the other programs and measure again"]
+    return f"no verdict: {which} ran on a busy machine", why, [MEASURE_AGAIN]
 
 
 def _nothing_measured(records: Sequence[TrialRecord]) -> Words:
