@@ -136,16 +136,20 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
         yield from ("# the command", harmless(shlex.join(found.command)))
     for name, value in found.env.items():
         yield from ("# in the environment", f"{name}={setting_word(value)}")
-    for one in found.python:
-        yield f"# {one.where}: {one.option}={one.value}"
+    for at, one in enumerate(found.python):
         if one.fed_by is not None:
+            yield f"# {one.where}: {one.option} comes from {harmless(one.fed_by)}, which stays"
             yield f" {harmless(one.before or '')}"
             how = f"by {harmless(shlex.join(one.typed))} in the command" if one.typed is not None else "where it is set"
-            yield f"# {harmless(one.fed_by)} becomes {one.value} {how}: this line stays"
-        elif one.after is not None:
+            yield f"# {harmless(one.fed_by)} becomes {one.value} {how}"
+            continue
+        yield f"# {one.where}: {one.option}={one.value}"
+        # Several of one line change it once.
+        below = found.python[at + 1] if at + 1 < len(found.python) else None
+        if one.after is not None and not (below is not None and (below.line, below.after) == (one.line, one.after)):
             yield from (f"-{harmless(one.before or '')}", f"+{harmless(one.after)}")
-        elif one.before is not None:
-            yield from (f" {harmless(one.before)}", f"+    {one.option}={one.value},")
+        elif one.after is None and one.before is not None:
+            yield f" {harmless(one.before)}"
     for name, value in found.unknown.items():
         yield f"# where the training sets it: {harmless(name)}={setting_word(value)}"
 

@@ -288,9 +288,10 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
     out, _ = out_of(capsys)
     assert "train.py --batch-size 2" in out
     assert f"# {script}:3: num_workers=4\n-num_workers=2,  # few\n+num_workers=4,  # few\n" in out
-    kept = " persistent_workers=a.keep,\n# a.keep becomes True by --keep in the command: this line stays\n"
-    assert f"# {script}:4: persistent_workers=True\n{kept}" in out
-    assert f"# {script}:1: pin_memory=True\n loader = DataLoader(\n+    pin_memory=True,\n" in out
+    kept = " persistent_workers=a.keep,\n# a.keep becomes True by --keep in the command\n"
+    assert f"# {script}:4: persistent_workers comes from a.keep, which stays\n{kept}" in out
+    added = "-persistent_workers=a.keep,\n+persistent_workers=a.keep, pin_memory=True,\n"
+    assert f"# {script}:4: pin_memory=True\n{added}" in out
 
 
 @pytest.mark.parametrize(
@@ -300,12 +301,28 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
         ("x = torch.utils.data.DataLoader(d, num_workers=2)\n", 1, "x = torch.utils.data.DataLoader(d, num_workers=4)"),
         ("x = 1\n\x0cy = 2\nDataLoader(d, num_workers=2)\n", 3, "DataLoader(d, num_workers=4)"),
         ("a = make(DataLoader(d, num_workers=0), 'ü')\n", 1, "a = make(DataLoader(d, num_workers=4), 'ü')"),
+        ("x = DataLoader(d, shuffle=True)  # all\n", 1, "x = DataLoader(d, shuffle=True, num_workers=4)  # all"),
+        ("a = make(DataLoader(d), 'ü')\n", 1, "a = make(DataLoader(d, num_workers=4), 'ü')"),
+        ("x = DataLoader(\n    d,\n    shuffle=True)\n", 3, "shuffle=True, num_workers=4)"),
+        ("x = DataLoader(\n    d,  # of mine\n)\n", 2, "d, num_workers=4,  # of mine"),
+        ("x = DataLoader()\n", 1, "x = DataLoader(num_workers=4)"),
+        # Nobody knows what these hold, or how to write it there.
+        ("x = DataLoader(d, **more)\n", 1, None),
+        ("x = DataLoader((d))\n", 1, None),
+        ("x = DataLoader(i for i in d)\n", 1, None),
     ],
 )
-def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, line: int, after: str) -> None:
+def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, line: int, after: str | None) -> None:
     (tmp_path / "s.py").write_text(source)
     (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 's.py'}:{line}")
     assert (found.line, found.after) == (line, after)
+
+
+def test_several_options_of_one_line_change_it_once(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("x = DataLoader(d, num_workers=2)\n")
+    found = python_lines({"num_workers": 4, "pin_memory": True, "drop_last": False}, f"{tmp_path / 's.py'}:1")
+    after = "x = DataLoader(d, num_workers=4, pin_memory=True, drop_last=False)"
+    assert [(one.line, one.after) for one in found] == [(1, after)] * 3
 
 
 OPTIONS = """\
