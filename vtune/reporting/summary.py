@@ -19,8 +19,9 @@ from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
 from vtune.reporting.commands import probe_command
 from vtune.reporting.failures import Failure, count_of_failed, failure_line, failures, statuses_text
-from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible, ruled_out, why_ruled_out
+from vtune.reporting.infeasible import RuledOut, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
+from vtune.reporting.none_chosen import NoneChosen, why_none_chosen
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.words import repeats_lines, settings_text, vram_sources
@@ -51,20 +52,8 @@ class Summary:
 
 
 def summarize(report: StudyReport) -> Summary:
-    choice, records = report.choice, report.compared
-    if not records:
-        words: Words = ("no trial was recorded yet", [], ["measure the current settings with vtune probe"])
-    elif choice.best is not None:
-        words = _chosen(report, choice.best)
-    elif choice.over or all(record.status in OUT_OF_MEMORY for record in records):
-        words = _over_limits(report)
-    elif choice.cramped:
-        words = _without_room(records, choice)
-    elif busy := [record for record in records if record.on_busy_machine]:
-        words = _on_busy_machine(busy)
-    else:
-        words = _nothing_measured(records)
-    said, why, next_ = words
+    choice = report.choice
+    said, why, next_ = _chosen(report, choice.best) if choice.best is not None else _none_chosen(report)
     return Summary(
         verdict=said,
         why=tuple(dict.fromkeys(why)),
@@ -75,6 +64,21 @@ def summarize(report: StudyReport) -> Summary:
             *_notes(report.records, [remark for remark in choice.remarks if remark not in why]),
         ),
     )
+
+
+def _none_chosen(report: StudyReport) -> Words:
+    choice, records = report.choice, report.compared
+    match why_none_chosen(records, choice):
+        case NoneChosen.LIMITS:
+            return _over_limits(report)
+        case NoneChosen.ROOM:
+            return _without_room(records, choice)
+        case NoneChosen.BUSY:
+            return _on_busy_machine([record for record in records if record.on_busy_machine])
+        case NoneChosen.NO_RATE:
+            return _nothing_measured(records)
+        case _:
+            return "no trial was recorded yet", [], ["measure the current settings with vtune probe"]
 
 
 def why_beyond(summary: Summary, told: Iterable[Failure]) -> tuple[str, ...]:

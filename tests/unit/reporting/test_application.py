@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.studies import a_trial, write_study
+from support.others import disturbed
+from support.studies import a_failure, a_trial, write_study
 from vtune.cli.main import run
+from vtune.domain.record import TrialRecord
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths
 from vtune.reporting.loader_lines import python_lines
@@ -264,6 +266,27 @@ def test_where_nothing_is_better_there_is_nothing_to_apply(
     write_study(tmp_path / "results", a_trial(1, 10.0))
     assert run(["apply", "--study", "demo", "--write"]) == 0
     assert "nothing was shown to be better" in out_of(capsys)[1]
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "code", "why"),
+    [
+        (a_trial(1, 10.0), ["--ram-limit", "1GiB"], 4, "no trial fits the limits"),
+        (disturbed(a_trial(1, 10.0)), [], 3, "trial 1 ran on a busy machine"),
+        (a_failure(1), [], 4, "no trial has a rate"),
+    ],
+)
+def test_where_no_trial_can_be_chosen_its_own_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    record: TrialRecord, options: list[str], code: int, why: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path / "results", record)
+    assert run(["apply", "--study", "demo", *options]) == code
+    assert why in out_of(capsys)[1]
+    assert run(["apply", "--study", "demo", "--json", *options]) == code
+    told = json.loads(out_of(capsys)[0])
+    assert why in told["error" if code == 3 else "why"] and (set(told) == {"error", "hint", "exit_code"}) is (code == 3)
 
 
 def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script(
