@@ -17,6 +17,7 @@ from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
+from vtune.reporting.failures import last_words
 from vtune.reporting.inert import harmless
 from vtune.reporting.vram_rows import vram_rows
 from vtune.reporting.words import repeats_lines, settings_cell
@@ -27,9 +28,8 @@ BAR_CELLS = 24
 def probe_panel(study: str, record: TrialRecord, price: Price | None) -> RenderableType:
     completed = record.status is TrialStatus.COMPLETED
     parts: list[RenderableType] = []
-    words = record.evidence.get("last_words")
-    if not completed and isinstance(words, (list, tuple)) and words:
-        parts += [*_section("the training's last words", [str(line) for line in words], bullet="│")[1:], Text()]
+    if words := last_words(record):
+        parts += [*_section("the training's last words", words, bullet="│")[1:], Text()]
     parts.append(Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red"))
     if completed and record.detail:
         parts.append(Text(harmless(record.detail)))
