@@ -157,16 +157,15 @@ def judge(
     diagnosis = _diagnosis(status, detail, measured, machine, again, outcome, window, vram_limit, said)
     # What ended it already needs no warning.
     shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
+    completed = status is TrialStatus.COMPLETED
+    room = ram_limit_bytes if ram_limit_bytes is not None else least_available(telemetry)
+    memory = [*map(Advice, growth_advice(measured, room if completed else None)), *queue_advice(measured, shm_bytes)]
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
         advice=(
             *diagnosis.advice,
-            *(
-                []
-                if outcome.ended_by == "disk"
-                else [*map(Advice, growth_advice(measured)), *queue_advice(measured, shm_bytes)]
-            ),
+            *([] if outcome.ended_by == "disk" else memory),
         ),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
