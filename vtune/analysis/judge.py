@@ -13,8 +13,9 @@ from vtune.analysis.comparable import own_measurement
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
+from vtune.analysis.ground import too_little_time_text
 from vtune.analysis.growth_words import growth_advice, growth_lines
-from vtune.analysis.measure import Observed, measure
+from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.analysis.memory_ended import least_available
 from vtune.analysis.others import without_prediction
 from vtune.analysis.others_words import busy_diagnosis
@@ -158,6 +159,8 @@ def judge(
     # What ended it already needs no warning.
     shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
     completed = status is TrialStatus.COMPLETED
+    windows = windows_measured(observed.roles, observed.loaded, observed.facts) if window.ground and completed else ()
+    more_time = too_little_time_text(window, windows)
     room = ram_limit_bytes if ram_limit_bytes is not None else least_available(telemetry)
     memory = [*map(Advice, growth_advice(measured, room if completed else None)), *queue_advice(measured, shm_bytes)]
     diagnosis = replace(
@@ -165,6 +168,7 @@ def judge(
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
         advice=(
             *diagnosis.advice,
+            *([Advice(more_time)] if more_time is not None else []),
             *([] if outcome.ended_by == "disk" else memory),
         ),
     )
