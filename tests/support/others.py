@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from vtune.analysis.others import without_prediction
 from vtune.analysis.others_words import busy_diagnosis
 from vtune.domain.others import LEAST_BUSY_CORES, OtherProgram, OthersOnCores, others_on_cores
 from vtune.domain.record import TrialRecord
@@ -29,7 +30,7 @@ def others(used: float = 1.9, cores: float = 2.0, *pids: int) -> OthersOnCores:
 def disturbed(record: TrialRecord, *pids: int) -> TrialRecord:
     """The same trial as a busy machine would have it."""
     found = others(1.9, 2.0, *(pids or (412,)))
-    measurement = replace(record.measurement, others=found, what_if=())
+    measurement = replace(without_prediction(record.measurement), others=found)
     return replace(record, measurement=measurement, diagnosis=busy_diagnosis(found))
 
 

@@ -15,6 +15,7 @@ from support.walks import WORKERS
 from vtune.domain.experiment import Experiment
 from vtune.domain.phases import AskedPhases, Plan
 from vtune.domain.progress import TrialDisturbed, TuningEvent
+from vtune.domain.record import Projection
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.errors import MachineError
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
@@ -88,6 +89,7 @@ def test_a_disturbed_probe_is_kept_without_a_verdict_and_ends_with_who_it_was(ex
     assert record.on_busy_machine and record.measurement.samples_per_s
     diagnosis = record.diagnosis
     assert (diagnosis.bottleneck, diagnosis.headroom, diagnosis.why) == ("unknown", None, ())
+    assert record.measurement.projected == Projection() and record.measurement.samples_per_s_ci95 is None
     assert record.measurement.what_if == () and not any("--set" in line for line in diagnosis.next)
 
 

@@ -21,6 +21,8 @@ from vtune.domain.trial import TrialStatus
 WAITS_LITTLE = 0.05
 # A gain below this is noise and not worth a word.
 WORTH_SAYING = 1.05
+# Data for free that gains less than this, beside a loader that could feed so many times the rate: the steps take it.
+LITTLE_BY_DATA, LOADER_TO_SPARE = 1.1, 2.0
 # Others that keep more than this share of a core busy make every number here a lower bound.
 OTHERS_CORES = 0.3
 # A process that waits for a core for this share of the time would wait longer beside one more.
@@ -67,8 +69,8 @@ class Again:
 
 def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, again: Again) -> list[Advice]:
     settings = measured.effective_settings
-    repeated = measured.repeated
-    lines = [Advice(how_to_mend(repeated))] if repeated is not None and repeated.is_shown else []
+    to_mend = measured.repeated if measured.repeated is not None and measured.repeated.is_shown else None
+    lines = [Advice(how_to_mend(to_mend))] if to_mend is not None else []
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
@@ -95,8 +97,8 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
             threads = "the number of threads (OMP_NUM_THREADS) may matter more than workers"
             lines.append(Advice(f"all cores are busy: {threads}"))
-    if again.precise:
-        return lines  # a longer window was had already
+    if again.precise or to_mend is not None:
+        return lines  # a longer window was had already, or the mend changes the rate
     if measured.unsteady_because and measured.steps_measured and not is_calm(measured):
         lines.append(Advice("measure longer with --precise to be sure"))
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:
@@ -141,7 +143,7 @@ def _workers(measured: Measurement, machine: Machine, again: Again) -> list[Advi
         return []
     if measured.repeated is not None:
         return []  # they would only repeat more
-    return [_how_many(workers, measured, machine, again)]
+    return [_steps_are_the_limit(measured) or _how_many(workers, measured, machine, again)]
 
 
 def _how_many(workers: int, measured: Measurement, machine: Machine, again: Again) -> Advice:
@@ -177,6 +179,20 @@ def _how_many(workers: int, measured: Measurement, machine: Machine, again: Agai
         return Advice(f"{workers_text(more)}: measured in this study, and no faster; make a sample cheaper")
     unproven = _unproven(measured, again.ram_limit_bytes)
     return again.but({"workers": more}, before=f"try {workers_text(more)}: ", after=f"{told}{unproven}")
+
+
+def _steps_are_the_limit(measured: Measurement) -> Advice | None:
+    """The loader could feed much faster steps: a cheaper sample, or more workers, would win nothing."""
+    made, loader = measured.samples_per_s, measured.loader_samples_per_s
+    free = next((one.samples_per_s for one in measured.what_if if one.change == "data_free"), None)
+    if not made or loader is None or free is None or gain_of(measured, "twice_the_workers") is not None:
+        return None
+    if free >= LITTLE_BY_DATA * made or loader < LOADER_TO_SPARE * made:
+        return None
+    return Advice(
+        f"the steps are the limit: with data for free they would make {rate(free)} samples/s ({free / made:.3g}×), and"
+        f" the loader alone could deliver {rate(loader)}; a larger batch or cheaper compute may help"
+    )
 
 
 def _queue(measured: Measurement, again: Again) -> list[Advice]:

@@ -12,6 +12,8 @@ from vtune.domain.record import Measurement
 
 # Searching for the step at which a limit is passed: beyond so many nobody waits.
 FARTHEST_STEP = 2**40
+# Growth that comes to less than this share of the room for it is no reason to change a training.
+MATTERS = 0.05
 WHOSE = {
     "main": "the training's own process",
     "workers": "the loader's workers",
@@ -77,9 +79,12 @@ def _unseen_line(measured: Measurement, limit_bytes: int | None) -> list[str]:
     ]
 
 
-def growth_advice(measured: Measurement) -> list[str]:
+def growth_advice(measured: Measurement, room_bytes: int | None) -> list[str]:
+    """`room_bytes`: the limit, or the RAM that is free; None where it was used up."""
     lines = []
     for one in measured.ram_growth:
+        if not _matters(one, room_bytes):
+            continue
         if one.kind == "copy_on_write":
             lines.append(
                 "keep what the data set knows of its samples in numpy arrays or tensors, not in Python lists and dicts:"
@@ -100,6 +105,11 @@ def growth_advice(measured: Measurement) -> list[str]:
             again = "; persistent_workers=false would let it go with each epoch" if _persistent(measured) else ""
             lines.append(f"the data set keeps something of every sample in its workers: a cache, or a list{again}")
     return lines
+
+
+def _matters(one: RamGrowth, room_bytes: int | None) -> bool:
+    """Where it ends with little of the room, nobody gains by a search for its cause."""
+    return room_bytes is None or one.to_come_bytes is None or one.to_come_bytes >= MATTERS * room_bytes
 
 
 def _line(one: RamGrowth, measured: Measurement) -> str:

@@ -13,9 +13,11 @@ from vtune.analysis.comparable import own_measurement
 from vtune.analysis.diagnose import diagnose
 from vtune.analysis.ending import Seen, status_of
 from vtune.analysis.gpus import gpu_notes, over_vram_limit
+from vtune.analysis.ground import too_little_time_text
 from vtune.analysis.growth_words import growth_advice, growth_lines
-from vtune.analysis.measure import Observed, measure
+from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.analysis.memory_ended import least_available
+from vtune.analysis.others import without_prediction
 from vtune.analysis.others_words import busy_diagnosis
 from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
@@ -156,16 +158,18 @@ def judge(
     diagnosis = _diagnosis(status, detail, measured, machine, again, outcome, window, vram_limit, said)
     # What ended it already needs no warning.
     shm_bytes = None if status is TrialStatus.OUT_OF_SHM else machine.shm_bytes
+    completed = status is TrialStatus.COMPLETED
+    windows = windows_measured(observed.roles, observed.loaded, observed.facts) if window.ground and completed else ()
+    more_time = too_little_time_text(window, windows)
+    room = ram_limit_bytes if ram_limit_bytes is not None else least_available(telemetry)
+    memory = [*map(Advice, growth_advice(measured, room if completed else None)), *queue_advice(measured, shm_bytes)]
     diagnosis = replace(
         diagnosis,
         why=(*diagnosis.why, *growth_lines(measured, ram_limit_bytes), *queue_lines(measured, shm_bytes)),
         advice=(
             *diagnosis.advice,
-            *(
-                []
-                if outcome.ended_by == "disk"
-                else [*map(Advice, growth_advice(measured)), *queue_advice(measured, shm_bytes)]
-            ),
+            *([Advice(more_time)] if more_time is not None else []),
+            *([] if outcome.ended_by == "disk" else memory),
         ),
     )
     if ceiling is not None and status is not TrialStatus.INVALID:
@@ -174,8 +178,7 @@ def judge(
         diagnosis, own_notes = found.diagnosis, found.notes
     others = measured.others
     if others is not None and others.busy and status is TrialStatus.COMPLETED:
-        # A replay of these costs would foretell the others' part in them as well.
-        measured, diagnosis = replace(measured, what_if=()), busy_diagnosis(others)
+        measured, diagnosis = without_prediction(measured), busy_diagnosis(others)
     asked = {name: value for name, value in spec.settings.items() if name not in current or current[name] != value}
     return TrialRecord(
         trial=spec.trial,

@@ -11,7 +11,7 @@ from vtune.analysis.compare import CORES_FULL, LOST_TO_OTHERS
 from vtune.analysis.window import StepWindow
 from vtune.domain.events import TelemetrySample
 from vtune.domain.others import OtherProgram, OthersOnCores, others_on_cores
-from vtune.domain.record import Measurement
+from vtune.domain.record import Measurement, Projection
 
 # The cores of the training itself are read over so long, as those of the others are.
 OVER_S = 2.0
@@ -72,3 +72,9 @@ def _programs(samples: Sequence[TelemetrySample]) -> list[OtherProgram]:
             used[program.pid] += program.cores
             names[program.pid] = program.name
     return [OtherProgram(pid=pid, name=names[pid], cores=cores / len(samples)) for pid, cores in used.items()]
+
+
+def without_prediction(measured: Measurement) -> Measurement:
+    """Of a busy machine: a projection or a replay would foretell the others' part of these costs as well, and no
+    interval knows of it. Memory is as it was."""
+    return replace(measured, what_if=(), projected=Projection(), samples_per_s_ci95=None)

@@ -130,10 +130,11 @@ def _of_cache(measured: Measurement, roles: Roles, facts: Sequence[Fact]) -> lis
         return [CacheFills(attribute=str(grown[0]))]
     if not measured.batch_bytes:
         return []
+    # Beside workers the main process holds no sample of the data set: its own growth is of other things, as of an
+    # allocator that settles.
+    reads = "workers" if roles.workers else "main"
     kept = any(
-        growth.kind == "leak"
-        and growth.who in ("main", "workers")
-        and growth.bytes_per_step > KEPT * measured.batch_bytes
+        growth.kind == "leak" and growth.who == reads and growth.bytes_per_step > KEPT * measured.batch_bytes
         for growth in measured.ram_growth
     )
     return [CacheFills()] if kept else []

@@ -85,20 +85,25 @@ def _nothing_to_apply(report: StudyReport, number: int | None, *, as_json: bool)
     from vtune.cli import exits
     from vtune.reporting.adopt import repeated_data
     from vtune.reporting.inert import harmless
+    from vtune.reporting.none_chosen import NoneChosen, none_chosen_error, none_chosen_text, why_none_chosen
 
-    best = report.choice.best
-    any_best, repeated = best is not None, repeated_data(best, report.own) if best is not None else []
-    why = "nothing was shown to be better than what is there" if any_best else "no trial fits its limits"
+    best, none_chosen = report.choice.best, why_none_chosen(report.compared, report.choice)
+    repeated = repeated_data(best, report.own) if best is not None else []
+    why, code = "nothing was shown to be better than what is there", exits.DONE
     if number is not None:
-        why, any_best = f"trial {number} turned nothing that vtune could set", True
+        why = f"trial {number} turned nothing that vtune could set"
+    elif none_chosen is NoneChosen.BUSY:
+        raise none_chosen_error(report, none_chosen)
+    elif none_chosen is not None:
+        why, code = none_chosen_text(none_chosen, report.compared, report.choice), exits.NOT_FEASIBLE
     if as_json:
         told: dict[str, Any] = {"study": report.study, "trial": number, "settings": {}, "config": None, "why": why}
         exits.print_json({**told, "repeated": repeated})
     print(f"nothing to apply: {why}", file=sys.stderr)
     for line in repeated:
         print(f"note: {harmless(line)}", file=sys.stderr)
-    if not any_best:
-        raise typer.Exit(exits.NOT_FEASIBLE)
+    if code:
+        raise typer.Exit(code)
 
 
 def _write(edit: ConfigEdit) -> dict[str, Any]:
@@ -136,16 +141,20 @@ def _told(found: Application, *, write: bool) -> Iterator[str]:
         yield from ("# the command", harmless(shlex.join(found.command)))
     for name, value in found.env.items():
         yield from ("# in the environment", f"{name}={setting_word(value)}")
-    for one in found.python:
-        yield f"# {one.where}: {one.option}={one.value}"
+    for at, one in enumerate(found.python):
         if one.fed_by is not None:
+            yield f"# {one.where}: {one.option} comes from {harmless(one.fed_by)}, which stays"
             yield f" {harmless(one.before or '')}"
             how = f"by {harmless(shlex.join(one.typed))} in the command" if one.typed is not None else "where it is set"
-            yield f"# {harmless(one.fed_by)} becomes {one.value} {how}: this line stays"
-        elif one.after is not None:
+            yield f"# {harmless(one.fed_by)} becomes {one.value} {how}"
+            continue
+        yield f"# {one.where}: {one.option}={one.value}"
+        # Several of one line change it once.
+        below = found.python[at + 1] if at + 1 < len(found.python) else None
+        if one.after is not None and not (below is not None and (below.line, below.after) == (one.line, one.after)):
             yield from (f"-{harmless(one.before or '')}", f"+{harmless(one.after)}")
-        elif one.before is not None:
-            yield from (f" {harmless(one.before)}", f"+    {one.option}={one.value},")
+        elif one.after is None and one.before is not None:
+            yield f" {harmless(one.before)}"
     for name, value in found.unknown.items():
         yield f"# where the training sets it: {harmless(name)}={setting_word(value)}"
 

@@ -73,12 +73,14 @@ def launch(
     check = api.check_launch(planned, force=force)
     if dry_run:
         changed = config_lines(planned)
+        for note in notes:
+            stderr.print(note, markup=False, soft_wrap=True)
         # With --json a refusal stands alone on stdout, as everywhere.
         if json and check.refusal is None:
             exits.print_json(plan_to_json(planned.spec, planned.notes, changed))
         elif not json:
-            print("\n".join(dry_lines(planned.spec, planned.notes, changed)))
-        for note in (*notes, *check.notes):
+            print("\n".join(dry_lines(planned.spec, planned.notes, changed)), flush=True)
+        for note in check.notes:
             stderr.print(note, markup=False, soft_wrap=True)
     if check.refusal is not None:
         raise check.refusal

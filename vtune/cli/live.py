@@ -174,5 +174,6 @@ class Progress(Rows):
         if seen is None or seen.samples_per_s is None:
             return head + memory
         wait = f" · waiting for data {seen.data_wait_fraction:.0%}" if seen.data_wait_fraction is not None else ""
-        run = f" · whole run {seconds(seen.projected.run_s)}" if seen.projected.run_s is not None else ""
-        return f"{head} · so far {rate(seen.samples_per_s)} samples/s{so_far_mark(event)}{wait}{run}{memory}"
+        mark, run_s = so_far_mark(event), seen.projected.run_s
+        run = f" · whole run {seconds(run_s)}" if run_s is not None and not mark else ""
+        return f"{head} · so far {rate(seen.samples_per_s)} samples/s{mark}{wait}{run}{memory}"

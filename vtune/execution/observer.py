@@ -14,6 +14,7 @@ from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
 from vtune.analysis.comparable import own_measurement
 from vtune.analysis.draws import SlowShare
 from vtune.analysis.gpus import memory_of_gpus, over_vram_limit
+from vtune.analysis.ground import steps_wanted, waits_for_ground
 from vtune.analysis.growth_copies import worth_reading
 from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.analysis.roles import Roles, find_roles
@@ -30,7 +31,6 @@ from vtune.execution.stopping import (
     has_seen_enough,
     known_elsewhere,
     stands_still,
-    waits_for_ground,
     waits_for_long_steps,
     waits_for_memory,
     waits_for_validation,
@@ -117,6 +117,7 @@ class Observer:
         self._copies_read = 0
         self._roles: Roles | None = None
         self._measured, self._waits_for_ground = 0, False
+        self._steps_wanted = steps_wanted(watch.window, ())
         self._slowest_step_s = 0.0
         self._judge_due_s = started_s
         self._first_sign_s: float | None = None
@@ -155,6 +156,7 @@ class Observer:
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
         windows = windows_measured(self._roles, self._log.loaded, self._log.facts)
         self._measured, self._waits_for_ground = len(windows), waits_for_ground(self._watch.window, windows)
+        self._steps_wanted = steps_wanted(self._watch.window, windows)
         self._full_at = len(self._log.steps) + self._watch.window.steps - self._measured
         steps = self._roles.steps if self._roles is not None else ()
         self._slowest_step_s = max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
@@ -264,7 +266,7 @@ class Observer:
             spec=self._spec,
             phase=phase,
             steps=self._measured,
-            steps_wanted=self._watch.window.steps,
+            steps_wanted=self._steps_wanted,
             seconds=now - self.started_s,
             provisional=self._estimate_now(now) if steps > SHOWN_FROM_STEP and not self._watch.ceiling else None,
             ram_bytes=self._sampling.ram_bytes,

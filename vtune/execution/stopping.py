@@ -12,11 +12,9 @@ from vtune.analysis.period import LEAST_SEEN
 from vtune.analysis.roles import Roles
 from vtune.analysis.tail import pooled
 from vtune.analysis.validation import has_seen_validation, validation_seen
-from vtune.analysis.window import StepWindow
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import Measurement, TrialRecord
-from vtune.domain.steady import GROUND_S, GROUND_STEPS
 
 # An estimate takes some 20 ms of a core that the training could use: it is made after this many more steps.
 STEPS_BETWEEN = 5
@@ -26,9 +24,6 @@ BATCHES_FOR_A_TAIL = 100
 WAITS = 0.05
 # Times the most steps of a window, for steps that are long and rare.
 LONGER = 3
-# For a window of the whole ground: of the trial time, and so many steps, because each of them is kept in memory.
-GROUND_SHARE = 0.8
-MOST_STEPS = 10_000
 # Of a core: a process that waits for its workers looks every few seconds whether they still live.
 ASLEEP = 0.01
 # The first of the looks at a time span lies so near to its beginning.
@@ -50,20 +45,6 @@ def has_seen_enough(measured: Measurement, window: Window, batches_known: int = 
         return False
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
     return width is not None and width <= window.narrow
-
-
-def waits_for_ground(window: Window, measured: Sequence[StepWindow]) -> bool:
-    """However narrow its interval is: a calm minute tells more than a calm second. Where the trial time would not
-    suffice, nothing is waited for. `measured`: the steps that the rate is made of."""
-    if not window.ground or not measured:
-        return False
-    steps, seen_s = len(measured), sum(one.duration_s for one in measured)
-    if steps >= MOST_STEPS or (steps >= GROUND_STEPS and seen_s >= GROUND_S):
-        return False
-    # Restarts and pauses between them take trial time, and are no ground.
-    passed_s = measured[-1].ended_s - measured[0].started_s
-    takes_s = passed_s * max(GROUND_STEPS / steps, GROUND_S / max(seen_s, 1e-9))
-    return takes_s <= GROUND_SHARE * window.trial_time_s
 
 
 def waits_for_long_steps(measured: Measurement, window: Window, earlier: Sequence[TrialRecord], steps: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from vtune.analysis.comparable import full_run
 from vtune.analysis.renewal_words import renewal_text
 from vtune.analysis.renewed import promised_again, renewals_for, shown_pauses_s
+from vtune.analysis.repeated_words import how_to_mend, what_repeats
 from vtune.config.output import output_folders
 from vtune.domain.effects import ConfigValue, Scalar
 from vtune.domain.experiment import Experiment, PlannedRun
@@ -32,6 +33,7 @@ from vtune.reporting.application import config_edit
 from vtune.reporting.by_way import by_way
 from vtune.reporting.commands import is_setting, near, probe_command
 from vtune.reporting.loader_lines import python_lines
+from vtune.reporting.none_chosen import none_chosen_error, why_none_chosen
 from vtune.reporting.study_report import StudyReport
 from vtune.reporting.words import settings_text
 from vtune.strategies.turned import turned
@@ -270,11 +272,9 @@ def _counts_iterations(planned: PlannedRun) -> bool:
 
 def _record(report: StudyReport, trial: int | None) -> TrialRecord:
     if trial is None:
-        if report.choice.best is None:
-            raise NothingToLaunch(
-                f"study {report.study} has no trial that fits its limits",
-                hint="vtune report says which limit ruled out each; --trial N launches one all the same",
-            )
+        if (why := why_none_chosen(report.compared, report.choice)) is not None:
+            raise none_chosen_error(report, why)
+        assert report.choice.best is not None
         return report.choice.best
     found = next((one for one in report.records if one.trial == trial), None)
     if found is None:
@@ -284,6 +284,11 @@ def _record(report: StudyReport, trial: int | None) -> TrialRecord:
             f"trial {trial} is a launch itself: {found.reason}", hint="launch the trial that it was the full run of"
         )
     if found.status is TrialStatus.INVALID:
+        if (repeated := found.measurement.repeated) is not None:
+            raise UsageError(
+                f"trial {trial} is invalid: {what_repeats(repeated)}",
+                hint=f"{how_to_mend(repeated)}, and measure it again; or launch a trial that completed",
+            )
         raise UsageError(
             f"trial {trial} did not run with its settings: {found.detail or 'they took no effect'}",
             hint="launch a trial that completed, or --best",
@@ -318,10 +323,6 @@ def _launched_before(record: TrialRecord, settings: Mapping[str, Scalar], report
         return []
     run, _, _ = runs[-1].reason.partition(",")
     return [f"{run} with these settings came to {rate(came_to)} samples/s, steady ({came_to / promised - 1:+.1%})"]
-
-
-class NothingToLaunch(UsageError):
-    exit_code = 4
 
 
 def _rescaled(

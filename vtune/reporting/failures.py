@@ -32,7 +32,7 @@ def failures(records: Iterable[TrialRecord]) -> list[Failure]:
             status=status,
             detail=detail,
             trials=tuple(record.trial for record in group),
-            last_words=next((words for record in group if (words := _last_words(record))), ()),
+            last_words=next((words for record in group if (words := last_words(record))), ()),
         )
         for (status, detail), group in groups.items()
     ]
@@ -51,6 +51,10 @@ def statuses_text(failed: Sequence[TrialRecord]) -> str:
     return counts[0][0] if len(failed) == 1 else ", ".join(f"{count} {status}" for status, count in counts)
 
 
-def _last_words(record: TrialRecord) -> tuple[str, ...]:
+def last_words(record: TrialRecord) -> tuple[str, ...]:
+    """Of a training that did not complete. Of data that repeats, which vtune found by itself, it said nothing."""
+    found_by_vtune = record.status is TrialStatus.INVALID and record.measurement.repeated is not None
+    if record.status is TrialStatus.COMPLETED or found_by_vtune:
+        return ()
     words = record.evidence.get("last_words")
     return tuple(map(str, words)) if isinstance(words, list | tuple) else ()

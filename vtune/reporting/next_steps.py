@@ -24,6 +24,9 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
     choice, lines = report.choice, []
     if not choice.baseline_is_own:
         lines.append("measure the training as it is (vtune probe without --set): without it, nobody knows what is won")
+    if report.repeats_now is not None:
+        # Its mend comes first, and changes each of these rates: no more sure answer is one to the right question.
+        return [*lines, *_to_its_end(report, best, baseline), *_relaxed(best, choice)]
     if choice.unconfirmed:
         once = [record for record in (baseline, best) if record.trial in choice.unconfirmed]
         what = "both" if len(once) == 2 else f"trial {once[0].trial}"
@@ -49,11 +52,14 @@ def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) ->
     if report.phases is not None and report.phases.missed is not None:
         missed = probe_command(report, report.phases.missed.settings)
         lines.append(f"measure what the phases missed by the model: {missed}")
+    return [*lines, *_relaxed(best, choice)]
+
+
+def _relaxed(best: TrialRecord, choice: Choice) -> Iterator[str]:
     faster = [trial for trial in choice.over if looks_faster(trial, best, choice)]
     for trial in faster[:MOST_NAMED]:
         options = " ".join(relaxed(excess) for excess in choice.over[trial])
-        lines.append(f"if the machine allows it, {options} lets trial {trial} in")
-    return lines
+        yield f"if the machine allows it, {options} lets trial {trial} in"
 
 
 def _to_its_end(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> Iterator[str]:

@@ -17,6 +17,7 @@ from vtune.domain.machine_use import GpuUse
 from vtune.domain.numbers import bytes_, many, money, rate, seconds
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.trial import TrialStatus
+from vtune.reporting.failures import last_words
 from vtune.reporting.inert import harmless
 from vtune.reporting.vram_rows import vram_rows
 from vtune.reporting.words import repeats_lines, settings_cell
@@ -27,9 +28,8 @@ BAR_CELLS = 24
 def probe_panel(study: str, record: TrialRecord, price: Price | None) -> RenderableType:
     completed = record.status is TrialStatus.COMPLETED
     parts: list[RenderableType] = []
-    words = record.evidence.get("last_words")
-    if not completed and isinstance(words, (list, tuple)) and words:
-        parts += [*_section("the training's last words", [str(line) for line in words], bullet="│")[1:], Text()]
+    if words := last_words(record):
+        parts += [*_section("the training's last words", words, bullet="│")[1:], Text()]
     parts.append(Text(harmless(record.diagnosis.verdict), style="bold" if completed else "bold red"))
     if completed and record.detail:
         parts.append(Text(harmless(record.detail)))
@@ -64,12 +64,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     if record.settings:
         table.add_row("settings", settings_cell(record, list(record.settings)))
     if measured.samples_per_s is not None:
-        interval = measured.samples_per_s_ci95
-        spread = f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
-        steady = ", steady" if measured.steady else "" if is_calm(measured) else ", not steady"
-        table.add_row(
-            "rate", f"{rate(measured.samples_per_s)} samples/s{spread}, {measured.steps_measured} steps{steady}"
-        )
+        doubt = "" if record.on_busy_machine else _spread(measured)
+        table.add_row("rate", f"{rate(measured.samples_per_s)} samples/s{doubt}, {_steps(record)}")
     if measured.voxels_per_s is not None:
         table.add_row("", f"{many(measured.voxels_per_s)} voxels/s")
     times = measured.step_time_s
@@ -86,7 +82,8 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
     for share, what in ((measured.host_fraction, "the main process"), (measured.transfer_fraction, "the copy to it")):
         if share is not None:
             table.add_row("device idle", f"{share:.0%} of the time for {what}, beside waiting for data")
-    if record.status is TrialStatus.COMPLETED:  # no run comes of the others
+    # No run comes of a trial that did not complete, and others would be a part of one from a busy machine.
+    if record.status is TrialStatus.COMPLETED and not record.on_busy_machine:
         _add_projection(table, measured, price)
     for gpu in measured.gpus:
         table.add_row(f"GPU {gpu.index}", _gpu(gpu))
@@ -102,6 +99,17 @@ def _numbers(record: TrialRecord, price: Price | None) -> RenderableType:
             told = f"{len(workers)} × {bytes_(workers[0])}" if alike else each
             table.add_row("", f"{told} resident in each loader worker, shared pages included")
     return table.table
+
+
+def _spread(measured: Measurement) -> str:
+    interval = measured.samples_per_s_ci95
+    return f" ({rate(interval[0])} to {rate(interval[1])}, 95 %)" if interval else " (no interval: too few steps)"
+
+
+def _steps(record: TrialRecord) -> str:
+    measured = record.measurement
+    steady = ", steady" if measured.steady else "" if is_calm(measured) else ", not steady"
+    return f"{measured.steps_measured} steps{'' if record.on_busy_machine else steady}"
 
 
 class _Numbers:

@@ -21,6 +21,7 @@ from vtune.journal.paths import StudyPaths
 from vtune.journal.ran import Ran, read_ran
 from vtune.journal.told import HINT, read_told
 from vtune.knobs.registry import same_knobs
+from vtune.reporting.none_chosen import none_chosen_text, why_none_chosen
 from vtune.reporting.study_report import StudyReport, read_study_report
 
 
@@ -122,10 +123,12 @@ def _named(report: StudyReport, number: int) -> TrialRecord:
 
 
 def _chosen(reference: str, records: Sequence[TrialRecord], choice: Choice) -> TrialRecord:
-    if choice.best is None:
+    if (why := why_none_chosen(records, choice)) is not None:
         known = [record.trial for record in records]
         there = f"name one of its trials: {trials_text(known)}" if known else HINT
-        raise UsageError(f"{reference} has no trial that would be chosen", hint=there)
+        text = none_chosen_text(why, records, choice)
+        raise UsageError(f"{reference} has no trial that would be chosen: {text}", hint=there)
+    assert choice.best is not None
     return choice.best
 
 

@@ -61,8 +61,11 @@ def report_panel(report: StudyReport, *, whole: str = "report.md", brief: bool =
     ]
     if report.records:
         parts += [Text(), _Trials(report, whole)]
-    if adoption is not None and (doubts := (*adoption.another_training, *adoption.repeated)):
-        parts += [Text(), *(Text(harmless(line), style="bold") for line in doubts)]
+    if adoption is not None:
+        # The headline has it where it was shown.
+        repeated = adoption.repeated if report.repeats_now is None else ()
+        doubts = (*adoption.another_training, *repeated)
+        parts += [Text(), *(Text(harmless(line), style="bold") for line in doubts)] if doubts else []
     parts += phases_section(report, brief=brief)
     parts += [*search_section(report), *shown_section(report, brief=brief)]
     failed = failures(report.records)[:MOST_FAILURES]

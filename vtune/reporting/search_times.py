@@ -53,8 +53,9 @@ class ExpectedSearch:
             parts.append(f"{what} {each}{self._sum((self.trials + self.scouts) * most_s)}")
         if self.confirmations:
             parts.append(
-                f"{'then ' if self.trials else ''}the winner once more for longer and, where single launches leave a"
-                f" doubt, a race: at most {self.confirmations} launches{self._sum(self.confirmations * most_s, ', ')}"
+                f"{'then ' if self.trials else ''}the winner once more for longer, 1 launch; only where single launches"
+                f" leave a doubt, a race as well: at most {self.confirmations} launches"
+                f"{self._sum(self.confirmations * most_s, ', ')}"
             )
         if self.budget_left_s is not None and parts:
             left = f"{seconds(self.budget_left_s)} of the budget are left"

@@ -79,11 +79,10 @@ def changes_text(before: Space, now: Space) -> str | None:
     for one in now.dimensions:
         more = replace(one, choices=tuple(choice for choice in one.choices if choice not in then[one.name]))
         less = replace(one, choices=tuple(choice for choice in then[one.name] if choice not in one.choices))
-        parts += [f"{dimension_text(more)} as well"] if more.choices else []
-        parts += [f"{dimension_text(less)} no more"] if less.choices else []
-    return (
-        f"turned by what leads now: {'; '.join(parts)}: {space_text(len(now.settings), len(then))}" if parts else None
-    )
+        parts += [f"also {dimension_text(more)}"] if more.choices else []
+        parts += [f"no longer {dimension_text(less)}"] if less.choices else []
+    left = space_text(len(now.settings), len(then))
+    return f"what leads now changes what is tried: {'; '.join(parts)}; {left}" if parts else None
 
 
 def not_turned_lines(lines: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from vtune.domain.numbers import trials_text
 from vtune.domain.phases import rolled_back
 from vtune.domain.record import Measurement, TrialRecord
 from vtune.domain.renewal import Renewal
+from vtune.domain.repeated import Repeated
 from vtune.domain.trial import tunes
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
@@ -72,6 +73,14 @@ class StudyReport:
         """Of the user's own settings, as far as a trial or the scout run has told."""
         baseline = self.choice.baseline if self.choice.baseline_is_own else None
         return baseline.measurement if baseline is not None else own_measurement(self.compared) or self.scouted
+
+    @property
+    def repeats_now(self) -> Repeated | None:
+        """Data that the user's present settings were shown to repeat: until that is mended no rate of theirs is one to
+        compare with."""
+        best = self.choice.best
+        known = (self.own, best.measurement if best is not None else None)
+        return next((one.repeated for one in known if one and one.repeated and one.repeated.is_shown), None)
 
     @property
     def compared(self) -> tuple[TrialRecord, ...]:

@@ -9,7 +9,8 @@ from vtune.analysis.comparable import contradicting, has_rate, same_cache, setti
 from vtune.analysis.doubts import is_calm
 from vtune.analysis.fit import room_text
 from vtune.analysis.lost import steps_text
-from vtune.analysis.others_words import MARK, use_text
+from vtune.analysis.others_words import MARK, MEASURE_AGAIN, use_text
+from vtune.analysis.repeated_words import how_to_mend, in_present_settings
 from vtune.domain.choice import Choice, Lost, RankedBy
 from vtune.domain.effects import Scalar
 from vtune.domain.numbers import rate, tells_nothing, times, trials_text
@@ -18,8 +19,9 @@ from vtune.domain.trial import TrialStatus
 from vtune.reporting.adopt import saving, settings_to_adopt
 from vtune.reporting.commands import probe_command
 from vtune.reporting.failures import Failure, count_of_failed, failure_line, failures, statuses_text
-from vtune.reporting.infeasible import OUT_OF_MEMORY, RuledOut, nothing_feasible, ruled_out, why_ruled_out
+from vtune.reporting.infeasible import RuledOut, nothing_feasible, ruled_out, why_ruled_out
 from vtune.reporting.next_steps import MOST_NAMED, looks_faster, next_steps
+from vtune.reporting.none_chosen import NoneChosen, why_none_chosen
 from vtune.reporting.phase_words import nothing_to_gain_text
 from vtune.reporting.study_report import StudyReport, gpu_was_seen
 from vtune.reporting.words import repeats_lines, settings_text, vram_sources
@@ -50,20 +52,8 @@ class Summary:
 
 
 def summarize(report: StudyReport) -> Summary:
-    choice, records = report.choice, report.compared
-    if not records:
-        words: Words = ("no trial was recorded yet", [], ["measure the current settings with vtune probe"])
-    elif choice.best is not None:
-        words = _chosen(report, choice.best)
-    elif choice.over or all(record.status in OUT_OF_MEMORY for record in records):
-        words = _over_limits(report)
-    elif choice.cramped:
-        words = _without_room(records, choice)
-    elif busy := [record for record in records if record.on_busy_machine]:
-        words = _on_busy_machine(busy)
-    else:
-        words = _nothing_measured(records)
-    said, why, next_ = words
+    choice = report.choice
+    said, why, next_ = _chosen(report, choice.best) if choice.best is not None else _none_chosen(report)
     return Summary(
         verdict=said,
         why=tuple(dict.fromkeys(why)),
@@ -74,6 +64,21 @@ def summarize(report: StudyReport) -> Summary:
             *_notes(report.records, [remark for remark in choice.remarks if remark not in why]),
         ),
     )
+
+
+def _none_chosen(report: StudyReport) -> Words:
+    choice, records = report.choice, report.compared
+    match why_none_chosen(records, choice):
+        case NoneChosen.LIMITS:
+            return _over_limits(report)
+        case NoneChosen.ROOM:
+            return _without_room(records, choice)
+        case NoneChosen.BUSY:
+            return _on_busy_machine([record for record in records if record.on_busy_machine])
+        case NoneChosen.NO_RATE:
+            return _nothing_measured(records)
+        case _:
+            return "no trial was recorded yet", [], ["measure the current settings with vtune probe"]
 
 
 def why_beyond(summary: Summary, told: Iterable[Failure]) -> tuple[str, ...]:
@@ -150,6 +155,9 @@ def _chosen(report: StudyReport, best: TrialRecord) -> Words:
     if best.trial == baseline.trial and (idle := nothing_to_gain_text(report)) is not None:
         rest = f"; {_nothing_better(choice, report.compared, baseline)}" if others else ""
         verdict = f"keep {own} (trial {best.trial}): {idle}{rest}"
+    if (found := report.repeats_now) is not None:
+        verdict += f"; {in_present_settings(found)}"
+        next_.append(how_to_mend(found))
     why += [*_beside_another_training(choice, best), *_why_so(report, best, baseline)]
     next_ += next_steps(report, best, baseline)
     return verdict, why, [*next_, *_not_tried(best, report.compared)]
@@ -316,7 +324,7 @@ def _on_busy_machine(busy: Sequence[TrialRecord]) -> Words:
         for record in busy[:MOST_NAMED]
         if record.measurement.others is not None
     ]
-    return f"no verdict: {which} ran on a busy machine", why, ["stop the other programs and measure again"]
+    return f"no verdict: {which} ran on a busy machine", why, [MEASURE_AGAIN]
 
 
 def _nothing_measured(records: Sequence[TrialRecord]) -> Words:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vtune.domain.others import OtherProgram
@@ -21,6 +21,10 @@ VARIABLE, IGNORE = "VTUNE_OTHER_PROGRAMS", "ignore"
 LEAST_NAMED_CORES = 0.05
 # More names than these help nobody.
 MOST_NAMED = 8
+MOST_LETTERS = 60
+INTERPRETERS = ("python", "pypy")
+# Options of the interpreter that take a word: a module, a warning's action, a switch of the implementation.
+TAKE_A_WORD = "mWX"
 # The kernel's own threads descend from process 2. What they do is done for somebody: for a training that reads from an
 # encrypted or a network disk, it is the training's own work, and nobody could stop them.
 KERNEL_THREADS = 2
@@ -76,7 +80,18 @@ class OtherPrograms:
             elif pid not in own and cores >= LEAST_NAMED_CORES and self._on_our_cores(seen):
                 programs.append(OtherProgram(pid=pid, name=seen.name, cores=cores))
         programs.sort(key=lambda program: -program.cores)
-        return Used(programs=tuple(programs[:MOST_NAMED]), kernel_cores=kernel)
+        named = [replace(program, name=self._name(program)) for program in programs[:MOST_NAMED]]
+        return Used(programs=tuple(named), kernel_cores=kernel)
+
+    def _name(self, program: OtherProgram) -> str:
+        """By its script: nearly every training is called `python`."""
+        try:
+            with open(f"{self._proc}/{program.pid}/cmdline", "rb", buffering=0) as file:
+                command = file.read(4096).decode("utf-8", errors="replace").split("\0")
+        except OSError:  # it has ended meanwhile, or is not ours to read
+            return program.name
+        script = script_of(command)
+        return program.name if script is None else f"python {_inert(script[:MOST_LETTERS])}"
 
     def _on_our_cores(self, seen: _Seen) -> bool:
         return self._all_allowed or seen.last_core is None or seen.last_core in self._allowed
@@ -103,9 +118,7 @@ class OtherPrograms:
             return None
         cpu_s = (int(fields[_USER]) + int(fields[_SYSTEM])) * TICK_S
         core = int(fields[_LAST_CORE]) if len(fields) > _LAST_CORE else None
-        # A process chooses its own name: what a terminal would obey must not get into an error.
-        text = line[opened + 1 : closed].decode("utf-8", errors="replace")
-        name = "".join(character if character.isprintable() else "?" for character in text)
+        name = _inert(line[opened + 1 : closed].decode("utf-8", errors="replace"))
         return int(fields[_STARTED]), _Seen(int(fields[_PPID]), name, cpu_s, core)
 
 
@@ -135,6 +148,34 @@ def load_now(
     if others is not None and used is not None:
         others = max(0.0, others - used.kernel_cores)
     return Load(others_cores=others, programs=used.programs if used is not None else ())
+
+
+def script_of(command: Sequence[str]) -> str | None:
+    """The script of a Python program, without its folder, or `-m` and its module. No other word of another's command is
+    told: any of them may be a secret."""
+    if not os.path.basename(command[0]).startswith(INTERPRETERS):
+        return None
+    words = iter(command[1:])
+    for word in words:
+        if not word.startswith("-"):
+            return os.path.basename(word) if word.endswith(".py") else None
+        if word == "-":  # a script from standard input
+            return None
+        for at, letter in enumerate(word[1:] if not word.startswith("--") else "", start=2):
+            # Letters without a value may stand together: -um module.
+            if letter == "c":
+                return None
+            if letter in TAKE_A_WORD:
+                value = word[at:] or next(words, "")
+                if letter == "m":
+                    return f"-m {value}" if value else None
+                break
+    return None
+
+
+def _inert(text: str) -> str:
+    """A process chooses its own name: an error holds nothing that a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _descendants(roots: Collection[int], parents: Mapping[int, int]) -> set[int]:

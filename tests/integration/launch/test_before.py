@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.cli import Said, vtune, vtune_in_process
+from support.cli import Said, quiet_env, vtune, vtune_in_process
 from support.launches import CONFIG, SCRIPT, Study, measured
+from support.others import disturbed
+from vtune.analysis.repeated_words import what_repeats
+from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.trial import TrialStatus
 from vtune.journal.journal import Journal
 
 Make = Callable[..., Study]
@@ -183,7 +189,32 @@ def test_a_trial_that_is_not_there_or_has_no_rate_is_refused(a_study: Make) -> N
 
 def test_where_no_trial_fits_the_limits_there_is_nothing_to_launch(a_study: Make) -> None:
     said = a_study(measured(1, 60.0)).launch("--vram-limit", "1GiB")
-    assert said.code == 4 and "study demo has no trial that fits its limits" in said.stderr
+    assert said.code == 4 and "study demo has no trial to choose: no trial fits the limits" in said.stderr
+
+
+def test_what_a_busy_machine_measured_is_not_said_to_pass_a_limit(a_study: Make) -> None:
+    said = a_study(disturbed(measured(1, 60.0))).launch()
+    assert said.code == 3 and "trial 1 ran on a busy machine" in said.stderr and "limit" not in said.stderr
+
+
+def test_a_trial_whose_data_repeated_is_not_said_to_have_ignored_its_settings(a_study: Make) -> None:
+    found = Repeated(reason=Repeats.SAME_NUMBERS, workers=2, dataset="Crops", generator="self.rng", where="crops.py:9")
+    twice = measured(2, 90.0, workers=2)
+    twice = replace(twice, status=TrialStatus.INVALID, detail=what_repeats(found))
+    twice = replace(twice, measurement=replace(twice.measurement, repeated=found))
+    said = a_study(measured(1, 60.0), twice).launch("--trial", "2")
+    assert said.code == 2 and "trial 2 is invalid: 2 workers of the loader draw the same" in said.stderr
+    assert "did not run with its settings" not in said.stderr and "crops.py:9" in said.stderr.partition("hint:")[2]
+
+
+def test_what_a_dry_run_goes_on_with_is_told_before_its_plan(a_study: Make) -> None:
+    study = a_study()
+    command = [sys.executable, "-m", "vtune", "launch", "--dry-run"]
+    said = subprocess.run(
+        command, cwd=study.folder, env=quiet_env(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        check=True,
+    ).stdout  # fmt: skip
+    assert said.startswith("going on with study demo") and "train.py" in said
 
 
 def test_iterations_are_told_and_rescaled_when_the_batch_grows(a_study: Make) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from support.cli import Said, quiet_env, vtune
 from support.others import CORES, LOOKS, burners, skip_where_others_are
+from vtune.analysis.others_words import STOP_THEM
 from vtune.domain.others import LEAST_BUSY_CORES
 from vtune.telemetry.other_programs import VARIABLE
 
@@ -37,7 +38,7 @@ def test_burners_on_every_core_are_named_and_nothing_is_started(tmp_path: Path) 
     error = said.json
     assert said.code == error["exit_code"] == 3 and set(error) == {"error", "hint", "exit_code"}
     assert re.match(rf"Cannot measure: other programs use [\d.]+ of {CORES} cores \(", error["error"])
-    assert {process.pid for process in others} & named(error["error"]) and error["hint"] == "stop them, or --anyway"
+    assert {process.pid for process in others} & named(error["error"]) and error["hint"] == STOP_THEM
     assert "Waiting up to" in said.stderr
     assert not list((tmp_path / "s" / "trials").glob("*/spec.json"))
 

@@ -7,8 +7,9 @@ from vtune.analysis.advice import Again
 from vtune.analysis.diagnose import diagnose
 from vtune.domain.machine import Machine
 from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
-from vtune.domain.record import Measurement, Projection, Tail, WorkerCost
-from vtune.domain.steady import FewSteps
+from vtune.domain.record import Measurement, Projection, Tail, WhatIf, WorkerCost
+from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.steady import FewSteps, WideInterval
 
 MACHINE = Machine(host="a", kernel="6", cpu_model=None, cores=12.0, ram_bytes=None, shm_bytes=None)
 MEASURED = replace(
@@ -50,6 +51,34 @@ def test_a_training_that_does_not_wait_is_compute_bound_and_workers_are_not_prop
     assert "at most" not in found.verdict
     assert found.bottleneck == "compute"
     assert not any("--set workers" in line for line in found.next)
+
+
+@pytest.mark.parametrize(
+    ("data_free", "loader", "twice", "is_limited_by_steps"),
+    [(95.1, 1311.0, 90.0, True), (120.0, 1311.0, 90.0, False), (95.1, 110.0, 90.0, False), (95.1, 1311.0, 95.0, False)],
+)
+def test_a_training_whose_steps_are_the_limit_is_not_told_to_make_a_sample_cheaper(
+    data_free: float, loader: float, twice: float, is_limited_by_steps: bool
+) -> None:
+    replayed = (
+        WhatIf(change="data_free", samples_per_s=data_free), WhatIf(change="twice_the_workers", samples_per_s=twice)
+    )  # fmt: skip
+    waiting = replace(
+        MEASURED, samples_per_s=90.0, samples_per_s_ci95=(88.0, 92.0), data_wait_fraction=0.054, what_if=replayed,
+        loader_samples_per_s=loader, compute_samples_per_s=95.1, worker_cost=WorkerCost(batch_s=0.003, cpu_fraction=0.3)
+    )  # fmt: skip
+    found = diagnose(waiting, MACHINE).next
+    assert any("the steps are the limit" in line and "1.06×" in line for line in found) is is_limited_by_steps
+    assert not (is_limited_by_steps and [line for line in found if "worker" in line or "sample cheaper" in line])
+
+
+def test_a_longer_look_is_not_advised_before_repeated_data_is_mended() -> None:
+    found = Repeated(reason=Repeats.SAME_NUMBERS, workers=2, dataset="Crops", generator="self.rng")
+    unsteady = replace(
+        MEASURED, steady=False, doubts=(WideInterval(half_width=0.2, of="steps"),), unsteady_because="it varies"
+    )
+    assert any("--precise" in line for line in diagnose(unsteady, MACHINE).next)
+    assert not any("--precise" in line for line in diagnose(replace(unsteady, repeated=found), MACHINE).next)
 
 
 def test_no_more_workers_are_proposed_where_its_processes_wait_for_cores() -> None:

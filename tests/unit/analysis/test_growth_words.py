@@ -61,16 +61,26 @@ def test_a_leak_in_a_run_of_unknown_length_still_says_when() -> None:
 
 def test_each_growth_has_a_line_and_an_advice_of_its_own() -> None:
     measured = growing(LEAK, COPIES).measurement
-    lines, advice = growth_lines(measured, 4 * GIB), growth_advice(measured)
+    lines, advice = growth_lines(measured, 4 * GIB), growth_advice(measured, 4 * GIB)
     assert len(lines) == 3 and "the training's own process" in lines[0] and "2 forked workers" in lines[1]
     assert lines[2].startswith("that passes the RAM limit of 4 GiB")
     assert ".detach()" in advice[0] and "numpy" in advice[1]
     worker = growing(replace(LEAK, who="workers")).measurement
-    assert "data set" in growth_advice(worker)[0]
+    assert "data set" in growth_advice(worker, 4 * GIB)[0]
+
+
+def test_growth_that_comes_to_little_of_the_room_is_told_and_calls_for_nothing() -> None:
+    little = replace(COPIES, to_come_bytes=28 * MIB)
+    measured = growing(little, replace(LEAK, to_come_bytes=82 * MIB)).measurement
+    assert len(growth_lines(measured, 23 * GIB)) == 2 and growth_advice(measured, 23 * GIB) == []
+    # Where RAM ran out, and where nobody knows how much is to come, it may be the cause.
+    assert len(growth_advice(measured, None)) == 2
+    assert len(growth_advice(growing(replace(little, to_come_bytes=None)).measurement, 23 * GIB)) == 1
+    assert len(growth_advice(measured, 512 * MIB)) == 2
 
 
 def test_without_growth_nothing_is_said() -> None:
-    assert growth_lines(Measurement(ram_peak_bytes=GIB), MIB) == [] == growth_advice(Measurement())
+    assert growth_lines(Measurement(ram_peak_bytes=GIB), MIB) == [] == growth_advice(Measurement(), None)
 
 
 def test_where_an_unseen_leak_would_pass_the_limit_it_is_said_how_small_it_must_be() -> None:

@@ -48,7 +48,8 @@ def test_two_burners_on_two_cores_leave_nothing_to_measure_by() -> None:
     others = busy(lambda t_s: 1.9, cores=2.0, own=0.1)
     assert others.used == pytest.approx(1.9) and others.taken == pytest.approx(1.9)
     assert [program.pid for program in others.programs] == [412, 977]
-    assert use_text(others) == "other programs use 1.9 of 2 cores (pid 412 ffmpeg, pid 977 python)"
+    # Of 0.95 each.
+    assert use_text(others) == "other programs use 1.9 of 2 cores (pid 412 ffmpeg: 1.0, pid 977 python: 1.0)"
 
 
 def test_half_of_a_window_is_enough_and_who_left_used_half() -> None:

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pytest
 
 from support.trial_writer import TrialWriter, observed
 from vtune.analysis.doubts import doubt_text, ground_text, is_calm, steady_lines
-from vtune.analysis.measure import measure
+from vtune.analysis.measure import measure, windows_measured
+from vtune.analysis.steady import with_ground
 from vtune.domain.experiment import PlannedRun
+from vtune.domain.machine_use import RamGrowth
 from vtune.domain.record import Measurement
 from vtune.domain.steady import (
     DOUBTS,
@@ -138,6 +140,29 @@ def test_a_part_of_the_data_with_a_loader_of_its_own_is_no_epoch(tmp_path: Path)
 def test_a_data_set_that_keeps_its_samples_is_not_steady_in_its_first_epoch(tmp_path: Path) -> None:
     found = measured(tmp_path, calm(), grows="cache")
     assert found.doubts == (CacheFills(attribute="cache"),) and not is_calm(found)
+
+
+@pytest.mark.parametrize(("workers", "who", "fills"), [(2, "main", False), (2, "workers", True), (0, "main", True)])
+def test_memory_that_grows_is_a_cache_where_the_data_set_is_read(
+    tmp_path: Path, workers: int, who: Literal["main", "workers"], fills: bool
+) -> None:
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(workers=workers, length=None, order="shuffled", samples=20_000)
+    for j in range(60):
+        writer.deliver(0.1 * j, 0.1 * j + 0.01, j)
+        writer.step(0.1 * j + 0.1)
+    seen = observed(writer)
+    assert seen.roles is not None
+    windows = windows_measured(seen.roles, seen.loaded, seen.facts)
+    # As the main process of a training with three workers grew, whose data set kept nothing.
+    leak = RamGrowth(kind="leak", who=who, bytes_per_step=189_673.0)
+    growing = Measurement(samples_per_s=10.0, batch_bytes=98_368, ram_growth=(leak,))
+    found = with_ground(
+        growing, None, roles=seen.roles, regular=windows, facts=seen.facts, planned=PlannedRun(), cores=2.0
+    )
+    assert (CacheFills() in found.doubts) is fills
 
 
 def test_a_rate_that_hangs_on_waiting_for_data_is_not_shown_for_longer(tmp_path: Path) -> None:

@@ -372,3 +372,16 @@ def test_what_is_too_noisy_to_compare_is_said_without_a_ratio(results: Path, com
 def test_anyway_without_a_race_is_refused(results: Path, compare: Compare) -> None:
     a_study(results, a_trial(1, 10.0), a_trial(2, 31.0, asked=FOUR))
     assert compare("1", "2", "--anyway")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [(disturbed(a_trial(1, 10.0)), "trial 1 ran on a busy machine"), (a_failure(1), "no trial has a rate")],
+)
+def test_a_study_that_would_choose_no_trial_says_why(
+    results: Path, compare: Compare, record: TrialRecord, why: str
+) -> None:
+    a_study(results, a_trial(1, 10.0), name="other")
+    a_study(results, record)
+    code, _, err = compare("other:1", "demo")
+    assert code == 2 and f"demo has no trial that would be chosen: {why}" in err

@@ -58,8 +58,9 @@ def test_who_stays_is_named_after_the_bound_and_nothing_was_started() -> None:
     machine = Machine((0.0, 1.9))
     with pytest.raises(MachineError) as refused:
         waited(machine)
-    assert refused.value.exit_code == 3 and refused.value.hint.startswith("stop them, or --anyway")
-    assert refused.value.message == "Cannot measure: other programs use 1.9 of 2 cores (pid 412 ffmpeg)"
+    assert refused.value.exit_code == 3 and refused.value.hint.startswith("stop the other programs")
+    assert "--busy-wait" in refused.value.hint and "--anyway" in refused.value.hint
+    assert refused.value.message == "Cannot measure: other programs use 1.9 of 2 cores (pid 412 ffmpeg: 1.9)"
     assert machine.now_s == pytest.approx(BUSY_WAIT_S, abs=LOOK_S)
 
 

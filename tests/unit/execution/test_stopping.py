@@ -1,12 +1,10 @@
 from dataclasses import replace
 
 from support.records import a_record
-from vtune.analysis.window import StepWindow
 from vtune.domain.events import ProcessSample, TelemetrySample
 from vtune.domain.experiment import Window
 from vtune.domain.record import TrainingCost, TrialRecord, WorkerCost
-from vtune.domain.steady import GROUND_S, GROUND_STEPS
-from vtune.execution.stopping import MOST_STEPS, has_seen_enough, stands_still, waits_for_ground, waits_for_long_steps
+from vtune.execution.stopping import has_seen_enough, stands_still, waits_for_long_steps
 
 SURE = replace(
     a_record().measurement,
@@ -116,40 +114,3 @@ def test_how_often_it_comes_is_known_from_the_studys_other_trials() -> None:
     # Every tenth step logs something: that is in any window.
     assert not waits_for_long_steps(unseen, WINDOW, [other(10)], 52)
     assert not waits_for_long_steps(unseen, WINDOW, [other(None, 74)], 52)
-
-
-def stepped(count: int, step_s: float, *, restart_s: float = 0.0, epoch: int = 100) -> list[StepWindow]:
-    """Measured steps; a restart between two epochs is none of them."""
-    begins = [n * step_s + n // epoch * restart_s for n in range(count)]
-    return [
-        StepWindow(number=n, started_s=at, ended_s=at + step_s, batches=(), other_batches=(), boundary=False)
-        for n, at in enumerate(begins)
-    ]
-
-
-def test_a_precise_probe_goes_on_until_its_window_is_the_ground_of_a_steady_rate() -> None:
-    window = replace(WINDOW, ground=True, trial_time_s=180.0)
-    assert waits_for_ground(window, stepped(100, 0.1))
-    # Enough steps in too few seconds, enough seconds in too few steps, and both.
-    assert waits_for_ground(window, stepped(GROUND_STEPS, 0.01))
-    assert waits_for_ground(window, stepped(400, 0.1))
-    assert not waits_for_ground(window, stepped(GROUND_STEPS, 0.1))
-    assert not waits_for_ground(WINDOW, stepped(100, 0.1))
-    assert GROUND_STEPS * 0.1 > GROUND_S > GROUND_STEPS * 0.01
-
-
-def test_time_between_epochs_is_no_ground() -> None:
-    window = replace(WINDOW, ground=True, trial_time_s=180.0)
-    # 32 s in all, and 23 s of them in steps: what is measured of them would be too short to be called steady.
-    restarts = stepped(1150, 0.02, restart_s=0.9)
-    assert restarts[-1].ended_s > GROUND_S > sum(one.duration_s for one in restarts)
-    assert waits_for_ground(window, restarts)
-    assert not waits_for_ground(window, stepped(1510, 0.02, restart_s=0.9))
-    # Most of the trial time would go into restarts.
-    assert not waits_for_ground(window, stepped(200, 0.02, restart_s=20.0))
-
-
-def test_a_ground_that_the_trial_time_does_not_allow_is_not_waited_for() -> None:
-    window = replace(WINDOW, ground=True, trial_time_s=180.0)
-    assert not waits_for_ground(window, stepped(100, 1.0))
-    assert not waits_for_ground(window, stepped(MOST_STEPS, 0.001))

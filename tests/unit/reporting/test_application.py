@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.studies import a_trial, write_study
+from support.others import disturbed
+from support.studies import a_failure, a_trial, write_study
 from vtune.cli.main import run
+from vtune.domain.record import TrialRecord
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.paths import StudyPaths
 from vtune.reporting.loader_lines import python_lines
@@ -266,6 +268,27 @@ def test_where_nothing_is_better_there_is_nothing_to_apply(
     assert "nothing was shown to be better" in out_of(capsys)[1]
 
 
+@pytest.mark.parametrize(
+    ("record", "options", "code", "why"),
+    [
+        (a_trial(1, 10.0), ["--ram-limit", "1GiB"], 4, "no trial fits the limits"),
+        (disturbed(a_trial(1, 10.0)), [], 3, "trial 1 ran on a busy machine"),
+        (a_failure(1), [], 4, "no trial has a rate"),
+    ],
+)
+def test_where_no_trial_can_be_chosen_its_own_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    record: TrialRecord, options: list[str], code: int, why: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path / "results", record)
+    assert run(["apply", "--study", "demo", *options]) == code
+    assert why in out_of(capsys)[1]
+    assert run(["apply", "--study", "demo", "--json", *options]) == code
+    told = json.loads(out_of(capsys)[0])
+    assert why in told["error" if code == 3 else "why"] and (set(told) == {"error", "hint", "exit_code"}) is (code == 3)
+
+
 def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,9 +311,10 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
     out, _ = out_of(capsys)
     assert "train.py --batch-size 2" in out
     assert f"# {script}:3: num_workers=4\n-num_workers=2,  # few\n+num_workers=4,  # few\n" in out
-    kept = " persistent_workers=a.keep,\n# a.keep becomes True by --keep in the command: this line stays\n"
-    assert f"# {script}:4: persistent_workers=True\n{kept}" in out
-    assert f"# {script}:1: pin_memory=True\n loader = DataLoader(\n+    pin_memory=True,\n" in out
+    kept = " persistent_workers=a.keep,\n# a.keep becomes True by --keep in the command\n"
+    assert f"# {script}:4: persistent_workers comes from a.keep, which stays\n{kept}" in out
+    added = "-persistent_workers=a.keep,\n+persistent_workers=a.keep, pin_memory=True,\n"
+    assert f"# {script}:4: pin_memory=True\n{added}" in out
 
 
 @pytest.mark.parametrize(
@@ -300,12 +324,28 @@ def test_a_flag_is_told_as_the_command_and_an_argument_as_the_line_of_the_script
         ("x = torch.utils.data.DataLoader(d, num_workers=2)\n", 1, "x = torch.utils.data.DataLoader(d, num_workers=4)"),
         ("x = 1\n\x0cy = 2\nDataLoader(d, num_workers=2)\n", 3, "DataLoader(d, num_workers=4)"),
         ("a = make(DataLoader(d, num_workers=0), 'ü')\n", 1, "a = make(DataLoader(d, num_workers=4), 'ü')"),
+        ("x = DataLoader(d, shuffle=True)  # all\n", 1, "x = DataLoader(d, shuffle=True, num_workers=4)  # all"),
+        ("a = make(DataLoader(d), 'ü')\n", 1, "a = make(DataLoader(d, num_workers=4), 'ü')"),
+        ("x = DataLoader(\n    d,\n    shuffle=True)\n", 3, "shuffle=True, num_workers=4)"),
+        ("x = DataLoader(\n    d,  # of mine\n)\n", 2, "d, num_workers=4,  # of mine"),
+        ("x = DataLoader()\n", 1, "x = DataLoader(num_workers=4)"),
+        # Nobody knows what these hold, or how to write it there.
+        ("x = DataLoader(d, **more)\n", 1, None),
+        ("x = DataLoader((d))\n", 1, None),
+        ("x = DataLoader(i for i in d)\n", 1, None),
     ],
 )
-def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, line: int, after: str) -> None:
+def test_a_line_of_python_is_told_as_it_has_to_be(tmp_path: Path, source: str, line: int, after: str | None) -> None:
     (tmp_path / "s.py").write_text(source)
     (found,) = python_lines({"num_workers": 4}, f"{tmp_path / 's.py'}:{line}")
     assert (found.line, found.after) == (line, after)
+
+
+def test_several_options_of_one_line_change_it_once(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("x = DataLoader(d, num_workers=2)\n")
+    found = python_lines({"num_workers": 4, "pin_memory": True, "drop_last": False}, f"{tmp_path / 's.py'}:1")
+    after = "x = DataLoader(d, num_workers=4, pin_memory=True, drop_last=False)"
+    assert [(one.line, one.after) for one in found] == [(1, after)] * 3
 
 
 OPTIONS = """\

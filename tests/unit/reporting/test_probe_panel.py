@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from support.others import disturbed, others
 from support.records import a_gpu_record, a_record
 from vtune.analysis.repeated_words import in_present_settings
 from vtune.domain.experiment import Price
@@ -26,6 +27,15 @@ def test_the_verdict_comes_first_and_every_line_fits_80_columns() -> None:
     assert text.index("data-bound") < text.index("12.3 samples/s") < text.index("because") < text.index("workers=4")
     assert "$10.60" in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_what_was_measured_on_a_busy_machine_foretells_no_run_and_has_no_interval() -> None:
+    # As older journals have it, too.
+    busy = replace(a_record(), measurement=replace(a_record().measurement, others=others(1.9, 2.0, 412)))
+    for record in (disturbed(a_record()), busy):
+        text = shown(record, price=Price(per_hour=3.67, currency="$"))
+        assert "12.3 samples/s" in text and "busy machine" in text
+        assert not [word for word in ("projection", "95 %", "$", "interval", "steady") if word in text]
 
 
 def test_a_record_without_numbers_still_says_what_happened() -> None:

@@ -9,6 +9,9 @@ from support.studies import a_failure, a_report, a_trial
 from vtune.analysis.judge import NOT_VALIDATED
 from vtune.domain.experiment import Limit, Limits, Price
 from vtune.domain.record import Projection
+from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.trial import TrialStatus
+from vtune.reporting.failures import last_words
 from vtune.reporting.report_panel import report_panel, to_paste
 
 BASELINE = a_trial(1, 10.0)
@@ -116,3 +119,12 @@ def test_what_holds_for_most_trials_is_not_cut_from_a_long_list_of_notes() -> No
     ]
     text = " ".join(shown(*trials, width=160).split())
     assert NOT_VALIDATED in text and "more in report.md" in text
+
+
+def test_what_a_training_said_last_is_no_word_on_repeated_data() -> None:
+    words = ["UserWarning: This DataLoader will create 4 worker processes in total."]
+    crashed = a_failure(2, words=words)
+    found = Repeated(reason=Repeats.SAME_NUMBERS, workers=2, dataset="Crops", generator="self.rng")
+    invalid = a_trial(3, 20.0, measured={"repeated": found}, status=TrialStatus.INVALID, evidence=crashed.evidence)
+    assert last_words(crashed) == tuple(words) and last_words(invalid) == ()
+    assert "UserWarning" not in shown(BASELINE, invalid)

@@ -27,6 +27,8 @@ def test_before_anything_ran_only_the_cap_of_a_trial_is_known() -> None:
     assert (found.trials, found.confirmations, found.measured) == (20, 22, False)
     assert found.lines[0] == "at most 20 trials of at most 60 s each, start-ups apart: at most 20 min"
     assert "at most 22 launches, at most 22 min" in found.lines[1] and found.left_text == ""
+    # The usual before the most.
+    assert found.lines[1].startswith("then the winner once more for longer, 1 launch; only where")
 
 
 def test_start_up_and_steps_of_what_ran_make_the_next() -> None:

@@ -89,3 +89,26 @@ def test_a_summary_tells_of_repeated_data_with_the_trial_that_showed_it() -> Non
     own = replace(own, measurement=replace(own.measurement, repeated=found))
     (note,) = (note for note in summarize(a_report(own, other)).notes if in_present_settings(found) in note)
     assert note.startswith("trial 1: ")
+
+
+SAME_NUMBERS = Repeated(
+    reason=Repeats.SAME_NUMBERS, workers=2, dataset="Crops", where="crops.py:10", generator="self.rng"
+)
+
+
+@pytest.mark.parametrize("other", [None, 10.2, 13.0])
+def test_that_the_present_settings_repeat_data_stands_in_the_headline_and_its_mend_comes_first(
+    other: float | None,
+) -> None:
+    own = a_trial(1, 10.0, workers=2, measured={"repeated": SAME_NUMBERS})
+    beside = [] if other is None else [a_trial(2, other, workers=2, asked={"prefetch_factor": 4})]
+    report = a_report(own, *beside)
+    told = summarize(report)
+    assert told.verdict.count("your present settings repeat data: 2 workers of the loader draw the same") == 1
+    assert told.next[0].startswith("make the generator at crops.py:10 anew in each worker")
+    assert not [line for line in told.next if "--race" in line or "--precise" in line or "once more" in line]
+
+
+def test_data_that_was_not_shown_to_repeat_is_no_headline() -> None:
+    doubt = replace(SAME_NUMBERS, reason=Repeats.NOT_SHOWN)
+    assert "not shown" not in summarize(a_report(a_trial(1, 10.0, measured={"repeated": doubt}))).verdict

@@ -48,6 +48,29 @@ def test_a_name_that_a_terminal_would_obey_is_made_harmless(proc):
     assert list(used(proc, lambda: proc.process(20, name="a\x1b[2Jb", ticks=TICKS))) == ["a?[2Jb"]
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/venv/bin/python3.11", "-u", "/home/a/train.py", "--token", "s3cret.py"], "python train.py"),
+        (["python", "-W", "error.py", "-X", "dev", "b.py"], "python b.py"),
+        (["python", "-um", "torch.distributed.run", "s3cret.py"], "python -m torch.distributed.run"),
+        (["python", "-mhttp.server", "s3cret"], "python -m http.server"),
+        (["python", "-c", "key = 's3cret.py'", "s3cret.py"], "pt_main_thread"),
+        (["python", "-", "s3cret.py"], "pt_main_thread"),
+        (["python", "s3cret", "train.py"], "pt_main_thread"),
+        (["curl", "-H", "s3cret.py"], "pt_main_thread"),
+        (["python", "a\x1b[2J.py"], "python a?[2J.py"),
+        (["python"], "pt_main_thread"),
+        (None, "pt_main_thread"),
+    ],
+)
+def test_a_python_program_is_named_by_its_script_and_nothing_else_of_its_command_is_told(proc, command, name):
+    proc.process(20, name="pt_main_thread")
+    if command is not None:
+        proc.write("20/cmdline", "\0".join([*command, ""]))
+    assert list(used(proc, lambda: proc.process(20, name="pt_main_thread", ticks=TICKS))) == [name]
+
+
 def test_what_descends_from_ours_is_ours_and_a_new_process_counts_whole(proc):
     proc.process(10, name="vtune")
     proc.process(11, ppid=10, name="supervisor")

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from vtune.analysis.beaten import LEAST_STEPS, surely_beaten
 from vtune.analysis.draws import SlowShare
+from vtune.analysis.ground import waits_for_ground
 from vtune.analysis.measure import Observed, measure, windows_measured
 from vtune.domain.compared import Beat
 from vtune.domain.record import Measurement
@@ -19,13 +20,7 @@ from vtune.execution.engines.simulated.telemetry import look_on
 from vtune.execution.engines.simulated.training import Training
 from vtune.execution.observer import LEAST_GRACE_S, POLL_S, VRAM_S, Watch
 from vtune.execution.sampling import SAMPLE_S
-from vtune.execution.stopping import (
-    STEPS_BETWEEN,
-    has_seen_enough,
-    known_elsewhere,
-    waits_for_ground,
-    waits_for_long_steps,
-)
+from vtune.execution.stopping import STEPS_BETWEEN, has_seen_enough, known_elsewhere, waits_for_long_steps
 
 # Steps that are simulated at least before anything is measured of them.
 FIRST_LOOK = 4
