@@ -48,5 +48,11 @@ def how_to_mend(found: Repeated) -> str:
             return f"share the samples out{where} by {BY_WORKER}: its id, of num_workers"
 
 
+def repeated_before(found: Repeated) -> str:
+    """Of settings that are left out by it."""
+    said = "read the same data" if found.is_shown else "were not shown to read different data"
+    return f"the workers of trial {found.trial} {said}: others would do the same"
+
+
 def in_present_settings(found: Repeated) -> str:
     return f"your present settings repeat data: {what_repeats(found)}" if found.is_shown else what_repeats(found)

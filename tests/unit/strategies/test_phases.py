@@ -11,6 +11,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding, Limit, Limits
 from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.strategies.confirm import MOST_LAUNCHES
 from vtune.strategies.phases import Phases
@@ -865,3 +866,56 @@ def test_a_knob_of_the_users_own_is_a_phase_like_any_other() -> None:
     history = MadeUp(lambda settings: loader(settings) * (2.0 if settings["flip"] == 2 else 1.0), own).run(walker)
     assert {"workers": 4, "flip": 2} in asked_for(history)
     assert walker.walk(history).settings == {"workers": 4, "flip": 2}
+
+
+COPIES = Repeated(reason=Repeats.SAME_NUMBERS, workers=2, dataset="Patches", where="data.py:8", generator="self.rng")
+
+
+class RepeatsData(MadeUp):
+    """Two workers or more draw the same numbers: each of its trials with another number than the user's is invalid."""
+
+    def measure(self, proposal: Proposal, history: Sequence[TrialRecord]) -> TrialRecord:
+        record = super().measure(proposal, history)
+        workers = proposal.settings.get("workers", self.own["workers"])
+        if workers in (1, self.own["workers"]):
+            return record
+        measured = replace(record.measurement, repeated=COPIES)
+        return replace(record, status=TrialStatus.INVALID, detail="they repeat data", measurement=measured)
+
+
+def test_data_that_workers_repeat_ends_their_ladder_and_promises_nothing_of_more_of_them() -> None:
+    options = (
+        Option(name="A", settings={"batch_size": Times(factor=2), "workers": 4}),
+        Option(name="B", settings={"batch_size": Times(factor=2)}),
+        Option(name="C", settings={"prefetch_factor": 4}),
+    )
+    plan = replace(only(WORKERS), options=options)
+    for asked in (False, True):
+        phases = the_phases(plan, options=asked)
+        history = RepeatsData(loader).run(phases)
+        walk = phases.walk(history)
+        assert rungs(walk.phases[0]) == [({"workers": 2}, "rejected"), ({"workers": 4}, "skipped"),
+                                         ({"workers": 6}, "skipped")]  # fmt: skip
+        assert {rung.repeats for rung in walk.phases[0].rungs} == {Repeats.SAME_NUMBERS}
+        first, second, third = walk.options
+        assert (first.repeats, first.predicted, first.trial) == (Repeats.SAME_NUMBERS, None, None)
+        assert second.repeats is None and third.repeats is None
+        assert [option.trial is not None for option in walk.options] == [False, asked, asked]
+        # Another training, by the settings.
+        assert [option.batch for option in walk.options] == [(2, 1), (2, 1), None]
+
+
+def test_where_the_users_own_workers_repeat_data_no_other_number_but_one_is_ruled_out_by_it() -> None:
+    own = {**OWN, "workers": 4}
+    measured = {"repeated": COPIES, "effective_settings": {"workers": 4}}
+    phases = the_phases(only(a_phase(1, "workers", 1, 2, 6)), own)
+    history = MadeUp(lambda s: (10.0, measured), own).run(phases)
+    assert asked_for(history) == [{}]
+    ruled_out = {rung.turned["workers"]: rung.repeats for rung in phases.walk(history).phases[0].rungs}
+    assert ruled_out == {6: Repeats.SAME_NUMBERS, 2: Repeats.SAME_NUMBERS, 1: None}
+
+
+def test_a_phase_whose_values_the_model_names_tries_no_more_workers_that_repeat_data() -> None:
+    plan = only(replace(a_phase(1, "workers"), rungs=(), by_model=True))
+    history = RepeatsData(loader).run(the_phases(plan))
+    assert asked_for(history) == [{}, {"workers": 2}, {"workers": 0}]
