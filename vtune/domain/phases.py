@@ -129,9 +129,9 @@ class PhaseRung:
 
 
 def rolled_back(rungs: Sequence[PhaseRung]) -> tuple[int, ...]:
-    """Trials of steps that were measured and not kept, by none of the phases."""
+    """Trials of steps that were measured and not kept, by none of the phases: taken back, or not decided."""
     kept = {rung.trial for rung in rungs if rung.state == "kept"}
-    found = (rung.trial for rung in rungs if rung.state == "rejected" and rung.trial is not None)
+    found = (rung.trial for rung in rungs if rung.state in ("rejected", "undecided") and rung.trial is not None)
     return tuple(trial for trial in found if trial not in kept)
 
 

@@ -59,9 +59,9 @@ def _judged_again(path: Path, known: Known) -> None:
     is_other = another_training(best, own, own_same)
     for one in path.begun:
         for at, rung in enumerate(one.rungs):
-            if rung.trial is None or rung.gain is None:
+            if rung.trial is None or (rung.gain is None and rung.state != "undecided"):
                 continue
-            if rung.state == "rejected" and rung.trial in won:
+            if rung.state in ("rejected", "undecided") and rung.trial in won:
                 one.rungs[at] = replace(rung, state="kept", why=f"{rung.why}; the launches that confirm show it")
                 one.kept.update(rung.turned)
             elif rung.state == "kept" and not is_other and another_training(of[rung.trial], own, own_same):

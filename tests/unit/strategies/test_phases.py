@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, asked_for, launched
+from vtune.analysis.choose import choose
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding, Limit, Limits
-from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times
+from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times, rolled_back
 from vtune.domain.record import TrialRecord
 from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import Proposal, TrialStatus
@@ -146,6 +147,26 @@ def test_rungs_that_are_too_noisy_to_tell_end_no_ladder_and_win_nothing() -> Non
     [outcome] = phases.walk(history).phases
     assert rungs(outcome) == [({"workers": workers}, "undecided") for workers in (2, 4, 6, 8)]
     assert outcome.kept == {} and {rung.gain for rung in outcome.rungs} == {None}
+
+
+def noisy_at_four(settings: Settings) -> Told:
+    """Of 4 workers a single launch shows that they are faster than 1, and nothing against 2."""
+    noisy = {"samples_per_s_ci95": (12.0, 55.0)} if settings["workers"] == 4 else {}
+    return {1: 10.0, 2: 20.0, 4: 30.0}[settings["workers"]], noisy
+
+
+@pytest.mark.parametrize(("confirm", "workers", "state"), [(False, 2, "undecided"), (True, 4, "kept")])
+def test_a_step_that_is_not_decided_wins_only_by_a_race_against_the_one_that_was_kept(
+    confirm: bool, workers: int, state: str
+) -> None:
+    phases = the_phases(only(a_phase(1, "workers", 1, 2, 4)), confirm=confirm)
+    history = MadeUp(noisy_at_four).run(phases)
+    walk = phases.walk(history)
+    assert walk.best is not None and walk.best.settings["workers"] == workers
+    assert [rung.state for rung in walk.phases[0].rungs] == ["kept", state]
+    chosen = choose(history, rolled_back=rolled_back(walk.phases[0].rungs)).best
+    assert chosen is not None and chosen.settings["workers"] == workers
+    assert dict(walk.phases[0].kept) == {"workers": workers}
 
 
 def test_what_ends_one_ladder_of_a_phase_says_nothing_of_the_next() -> None:
