@@ -41,10 +41,11 @@ def find_repeated(roles: Roles, facts: Sequence[Fact], *, alone: Alone | None = 
             found = _same_numbers(workers) or _next_record(gave, alone or {}) or same_own_numbers(workers)
         if found is not None:
             return replace(found, dataset=roles.train.dataset if roles.train is not None else "")
-    if iterable and roles.workers > 1 and not_shown(reads_of(roles, facts)):
+    hidden = not_shown(reads_of(roles, facts)) if iterable and roles.workers > 1 else None
+    if hidden is not None:
         dataset = roles.train.dataset if roles.train is not None else ""
         at = next((one.reads_at for one in reads_of(roles, facts) if one.reads_at is not None), None)
-        return Repeated(reason=Repeats.NOT_SHOWN, workers=roles.workers, dataset=dataset, where=at)
+        return Repeated(reason=Repeats.NOT_SHOWN, workers=roles.workers, dataset=dataset, where=at, hidden=hidden)
     return None
 
 

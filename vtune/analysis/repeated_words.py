@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, Repeated, Repeats
 
 OF_THE_PROCESS = ("random", "numpy.random", "torch")
 BY_WORKER = "torch.utils.data.get_worker_info()"
@@ -29,10 +29,22 @@ def what_repeats(found: Repeated) -> str:
             )
         case Repeats.NOT_SHOWN:
             said = (
-                f"its {found.workers} workers were not shown to read different samples: random augmentation hides it,"
-                f" and {found.dataset}{at} does not say how it shares them out"
+                f"its {found.workers} workers were not shown to read different samples: {_hidden(found)}, and"
+                f" {found.dataset}{at} does not say how it shares them out"
             )
     return said + seen
+
+
+def _hidden(found: Repeated) -> str:
+    match found.hidden:
+        case Hidden.ALL_EQUAL:
+            return f"all samples of {found.dataset} are equal"
+        case Hidden.FEW_DIFFERENT:
+            return "too few different samples were seen"
+        case Hidden.FEW_GAVE:
+            return "fewer than two of them came to a batch"
+        case _:
+            return "random augmentation hides it"
 
 
 def how_to_mend(found: Repeated) -> str:

@@ -26,7 +26,7 @@ from vtune.domain.record import (
     WhatIf,
     WorkerCost,
 )
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, Repeated, Repeats
 from vtune.domain.steady import DOUBTS, Doubt, Ground, Order
 from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
@@ -137,7 +137,8 @@ def consumed_from_json(item: Mapping[str, Any]) -> Consumed:
 def repeated_from_json(item: Mapping[str, Any]) -> Repeated:
     # A newer vtune may know a reason that this one does not: then it is not shown here how they repeat.
     reason = Repeats(item["reason"]) if item.get("reason") in set(Repeats) else Repeats.NOT_SHOWN
-    return Repeated(**{**_known(Repeated, item), "reason": reason})
+    hidden = Hidden(item["hidden"]) if item.get("hidden") in set(Hidden) else None
+    return Repeated(**{**_known(Repeated, item), "reason": reason, "hidden": hidden})
 
 
 def doubt_to_json(doubt: Doubt) -> dict[str, Any]:

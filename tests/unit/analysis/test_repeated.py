@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from vtune.analysis.reads import reads_of
 from vtune.analysis.repeated import bits, find_repeated, samples_alone, was_compared
 from vtune.analysis.roles import Roles, find_roles
 from vtune.domain.events import Fact
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, Repeated, Repeats
+from vtune.journal.files import to_json
+from vtune.journal.records import repeated_from_json
 from vtune.journal.step_log import StepLog
 
 A, B = 7, 8
@@ -378,6 +381,27 @@ def test_where_augmentation_hides_the_samples_the_labels_and_the_code_decide(
         iterable=True,
     )
     assert reason(told) == (None if shown else Repeats.NOT_SHOWN)
+
+
+DIFFERENT = [1, 2, 3, 4, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "draws", "hidden"),
+    [
+        ([5] * 8, [5] * 8, False, Hidden.ALL_EQUAL),
+        (DIFFERENT, DIFFERENT, False, Hidden.FEW_DIFFERENT),
+        (OTHERS[0], OTHERS[1], True, Hidden.AUGMENTED),
+        (OTHERS[0], [], True, Hidden.FEW_GAVE),
+    ],
+)
+def test_why_nothing_could_be_shown_is_told(
+    found: Any, first: list[int], second: list[int], draws: bool, hidden: Hidden
+) -> None:
+    states = RANDOM if draws else {A: (), B: ()}
+    told = found(worker(A, first, states=states[A]), worker(B, second, states=states[B]), iterable=True)
+    assert told is not None and (told.reason, told.hidden) == (Repeats.NOT_SHOWN, hidden)
+    assert repeated_from_json(json.loads(json.dumps(to_json(told)))) == told
 
 
 @pytest.mark.parametrize("says", [True, False])
