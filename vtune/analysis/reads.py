@@ -58,6 +58,9 @@ class WorkerReads:
     # Of a data set that never reads its index: the counters that choose its next record, each with a checksum of what
     # it walks along.
     walks: Mapping[str, int]
+    # Beside other ranks: the length of a data set by index, and a checksum of its attributes.
+    items: int | None = None
+    attributes: int | None = None
 
 
 def reads_of(roles: Roles, facts: Sequence[Fact]) -> tuple[WorkerReads, ...]:
@@ -72,6 +75,31 @@ def reads_of(roles: Roles, facts: Sequence[Fact]) -> tuple[WorkerReads, ...]:
             told.setdefault(fact.pid, []).append(fact)
     found = [one for pid, own in told.items() if (one := _worker(pid, passes[pid], own)) is not None]
     return tuple(sorted(found, key=lambda one: (one.pass_number, one.worker)))
+
+
+def reads_of_ranks(roles: Roles, facts: Sequence[Fact]) -> tuple[tuple[WorkerReads, ...], ...]:
+    """Of each rank's training loader in its first pass, the leading rank's first: by its workers, or by itself."""
+    key = roles.train.key if roles.train is not None else None
+    told: dict[int, list[Fact]] = {}
+    for fact in facts:
+        if fact.name == "reads":
+            told.setdefault(fact.pid, []).append(fact)
+    loaders = {
+        (fact.pid, fact.data.get("loader")) for fact in facts if fact.name == "loader" and fact.data.get("key") == key
+    }
+    found = []
+    for rank in sorted(roles.ranks, key=lambda pid: pid != roles.pid):
+        passes = (one for one in facts if one.name == "pass" and (one.pid, one.data.get("loader")) in loaders)
+        first = next((one for one in passes if one.pid == rank), None)
+        if first is None:
+            continue
+        pids = [pid for pid in _list(first.data.get("worker_pids")) if isinstance(pid, int)]
+        number = first.data.get("pass")
+        own = [told.get(pid, []) for pid in pids]
+        own = own or [[fact for fact in told.get(rank, []) if fact.data.get("pass") == number]]
+        workers = [_worker(facts_of[0].pid, _number(number), facts_of) for facts_of in own if facts_of]
+        found.append(tuple(sorted((one for one in workers if one is not None), key=lambda one: one.worker)))
+    return tuple(found)
 
 
 def main_reads(roles: Roles, facts: Sequence[Fact]) -> tuple[BatchReads, ...]:
@@ -100,6 +128,8 @@ def _worker(pid: int, pass_number: int, facts: Sequence[Fact]) -> WorkerReads | 
         reads_at=_text(first.get("reads_at")),
         prepared_at=_text(first.get("prepared_at")),
         says_it_splits=bool(first.get("says_it_splits")),
+        items=first["items"] if isinstance(first.get("items"), int) else None,
+        attributes=first["attributes"] if isinstance(first.get("attributes"), int) else None,
         walks={name: value for fact in ordered for name, value in _whole(fact.data.get("walks")).items()},
     )
 

@@ -36,7 +36,7 @@ def find_repeated(roles: Roles, facts: Sequence[Fact], *, alone: Alone | None = 
         gave = list(own)
         workers = [one for one in gave if len(one.batches) >= LEAST_BATCHES]
         if iterable:
-            found = _same_samples(workers)
+            found = same_samples(workers)
         else:
             found = _same_numbers(workers) or _next_record(gave, alone or {}) or same_own_numbers(workers)
         if found is not None:
@@ -223,7 +223,7 @@ def _keyed(batches: Sequence[BatchReads]) -> list[tuple[Key | None, int | None]]
     return found
 
 
-def _same_samples(workers: Sequence[WorkerReads]) -> Repeated | None:
+def same_samples(workers: Sequence[WorkerReads]) -> Repeated | None:
     for first in workers:
         values = [content for _, content in _keyed(first.batches)]
         if _comes_round(values):

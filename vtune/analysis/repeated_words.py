@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.domain.repeated import Hidden, Repeated, Repeats
+from vtune.domain.repeated import Hidden, RanksRepeat, Repeated, Repeats
 
 OF_THE_PROCESS = ("random", "numpy.random", "torch")
 BY_WORKER = "torch.utils.data.get_worker_info()"
@@ -58,6 +58,21 @@ def how_to_mend(found: Repeated) -> str:
             return f"let the index choose the record{where}"
         case _:
             return f"share the samples out{where} by {BY_WORKER}: its id, of num_workers"
+
+
+def ranks_repeat(found: RanksRepeat) -> str:
+    """Of the user's own settings, with the line to mend."""
+    at = f" at {found.where}" if found.where else ""
+    if found.items is None:
+        return (
+            f"your present settings repeat data: {found.ranks} ranks read the same samples of {found.dataset} in the"
+            f" same order; share them out by rank{at}: torch.distributed.get_rank(), of get_world_size()"
+        )
+    return (
+        f"your present settings repeat data: each of {found.ranks} ranks goes over all {found.items} samples of"
+        f" {found.dataset}, so an epoch has each of them {found.ranks} times; give the loader{at} a"
+        " torch.utils.data.distributed.DistributedSampler"
+    )
 
 
 def repeated_before(found: Repeated) -> str:

@@ -29,6 +29,19 @@ class Hidden(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RanksRepeat:
+    """Ranks of a distributed training that read the same data: none of it is shared out between them."""
+
+    ranks: int
+    dataset: str
+    # The line to mend, `file:line`.
+    where: str | None = None
+    # Of a data set by index: its length, and each rank goes over all of it. None: an iterable one, of which each rank
+    # reads the same samples in the same order.
+    items: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
     reason: Repeats
     # Of the loader's workers, those that were seen to make the same.

@@ -26,7 +26,7 @@ from vtune.domain.record import (
     WhatIf,
     WorkerCost,
 )
-from vtune.domain.repeated import Hidden, Repeated, Repeats
+from vtune.domain.repeated import Hidden, RanksRepeat, Repeated, Repeats
 from vtune.domain.steady import DOUBTS, Doubt, Ground, Order
 from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
@@ -83,6 +83,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
     if others := measured.get("others"):
         programs = tuple(_made(OtherProgram, one) for one in others.get("programs") or ())
         measured["others"] = _made(OthersOnCores, {**others, "programs": programs})
+    if ranks := measured.get("ranks_repeat"):
+        measured["ranks_repeat"] = RanksRepeat(**_known(RanksRepeat, ranks))
     if repeated := measured.get("repeated"):
         measured["repeated"] = repeated_from_json(repeated)
     measured["doubts"] = tuple(doubt for one in measured.get("doubts") or () if (doubt := doubt_from_json(one)))

@@ -72,6 +72,7 @@ class Reads:
                 states=self._states(),
                 takes=_containers(self._own),
                 places=self._places(),
+                **_of_a_rank(self._dataset, iterable=self._iterable),
                 reads_at=None if reading is None else place_of(reading),
                 prepared_at=None if self._prepared_by is None else place_of(self._prepared_by),
                 says_it_splits=self._iterable and says_it_splits(self._dataset, self._prepared_by),
@@ -171,6 +172,8 @@ def of_main_process(iterator: Any, number: int) -> None:
         recorder.fact("reads", **fields, **{"pass": number})
 
     reads = Reads(fetcher.dataset, iterable=False, prepared_by=None, tell=tell)
+    if of_a_rank := _of_a_rank(fetcher.dataset, iterable=False):
+        tell(order=START, **of_a_rank)
 
     @unseen
     def collate(data: Any) -> Any:
@@ -186,6 +189,17 @@ def of_main_process(iterator: Any, number: int) -> None:
             raise
 
     fetcher.collate_fn = collate
+
+
+def _of_a_rank(dataset: Any, *, iterable: bool) -> dict[str, Any]:
+    """Beside other ranks: how many items a data set by index has, and a checksum of its attributes, which is another
+    where each rank has a part of the data."""
+    if iterable or (recorder._number_in_environment("WORLD_SIZE") or 1) < 2:
+        return {}
+    try:
+        return {"items": len(dataset), "attributes": content.sums_of(dataset)[0]}
+    except Exception:
+        return {}
 
 
 def _containers(dataset: Any) -> dict[str, int]:
