@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from vtune.analysis.comparable import has_rate
 from vtune.analysis.model.missed import missed
+from vtune.analysis.repeated_trial import found_in, would_repeat
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
 from vtune.domain.phases import AskedPhases, Missed, Plan, Walk
@@ -80,13 +81,10 @@ def what_was_missed(
     if model is None or not has_rate(walk.best):
         return None
     seen = {name: value for name, value in walk.baseline.settings.items() if value is not None}
-    candidates = reachable(
-        asked.phases,
-        own={**current_settings(experiment), **seen, **experiment.settings},
-        won=walk.settings,
-        experiment=experiment,
-        machine=machine,
-    )
+    own = {**current_settings(experiment), **seen, **experiment.settings}
+    candidates = reachable(asked.phases, own=own, won=walk.settings, experiment=experiment, machine=machine)
+    repeated = found_in(records)
+    candidates = [one for one in candidates if would_repeat(repeated, one.get("workers"), own.get("workers")) is None]
     return missed(model, candidates, walk.best, experiment.limits)
 
 

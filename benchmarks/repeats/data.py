@@ -126,6 +126,38 @@ class MadeLate(Clean):
         return stored(int(self.rng.integers(SAMPLES))), index % LABELS
 
 
+class MadeLateUntilAccepted(Clean):
+    def __init__(self) -> None:
+        self.rng: np.random.Generator | None = None
+
+    def __getitem__(self, index: int) -> Item:
+        if self.rng is None:
+            self.rng = np.random.default_rng(0)
+        chosen = int(self.rng.integers(SAMPLES))
+        while chosen % 4 < index % 3:
+            chosen = int(self.rng.integers(SAMPLES))
+        return stored(chosen) + torch.rand(64), chosen % LABELS
+
+
+class MadeByHand(Clean):
+    def __init__(self) -> None:
+        self.seed = 1
+
+    def __getitem__(self, index: int) -> Item:
+        self.seed = (1103515245 * self.seed + 12345) % 2**31
+        return stored((self.seed >> 8) % SAMPLES) + torch.rand(64), 0
+
+
+class WalksAnOrder(Clean):
+    def __init__(self) -> None:
+        self.order: Any = np.random.default_rng(0).permutation(SAMPLES)
+        self.at = 0
+
+    def __getitem__(self, index: int) -> Item:
+        self.at += 1
+        return stored(int(self.order[self.at % SAMPLES])) + torch.rand(64), 0
+
+
 class Pops(Clean):
     def __init__(self) -> None:
         self.records = list(range(SAMPLES))
@@ -183,6 +215,13 @@ class Commented(IterableDataset[Item]):
             yield stored(index) + torch.rand(64), index % LABELS
 
 
+class ConstantForever(IterableDataset[Item]):
+    def __iter__(self) -> Iterator[Item]:
+        while True:
+            time.sleep(LOAD_S)
+            yield torch.ones(64), 0
+
+
 class DrawsForever(IterableDataset[Item]):
     def __init__(self) -> None:
         self.rng = np.random.default_rng(0)
@@ -204,6 +243,42 @@ class ByWorker(Clean):
             info = get_worker_info()
             self.rng = np.random.default_rng(info.seed if info is not None else 0)
         return stored(int(self.rng.integers(SAMPLES))), index % LABELS
+
+
+class JumpsByWorker(Clean):
+    """All of one seed, and each worker at a place of the sequence that no other comes to."""
+
+    def __init__(self) -> None:
+        self.rng: np.random.Generator | None = None
+
+    def __getitem__(self, index: int) -> Item:
+        if self.rng is None:
+            info = get_worker_info()
+            self.rng = np.random.Generator(np.random.PCG64(0).jumped(info.id if info is not None else 0))
+        return stored(int(self.rng.integers(SAMPLES))), index % LABELS
+
+
+class WalksItsOwnOrder(WalksAnOrder):
+    """Drawn in each worker, from the generator that torch seeds by worker."""
+
+    def __init__(self) -> None:
+        self.order = None
+        self.at = 0
+
+    def __getitem__(self, index: int) -> Item:
+        if self.order is None:
+            self.order = torch.randperm(SAMPLES).numpy()
+        self.at += 1
+        return stored(int(self.order[self.at % SAMPLES])) + torch.rand(64), 0
+
+
+class CountsOnly(Clean):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __getitem__(self, index: int) -> Item:
+        self.calls += 1
+        return stored(index) + torch.rand(64), 0
 
 
 class ByIndex(Clean):
@@ -359,23 +434,30 @@ CASES: dict[str, Callable[[], Loading]] = {
     "rng_of_the_module": lambda: Loading(dataset=OfTheModule()),
     "until_accepted": lambda: Loading(dataset=UntilAccepted()),
     "made_late": lambda: Loading(dataset=MadeLate()),
+    "made_late_until_accepted": lambda: Loading(dataset=MadeLateUntilAccepted()),
+    "made_by_hand": lambda: Loading(dataset=MadeByHand()),
     "numpy_seeded_alike": lambda: Loading(dataset=OfNumpy(), options={"worker_init_fn": seed_alike}),
     "pops": lambda: Loading(dataset=Pops()),
     "pops_in_order": lambda: Loading(dataset=Pops(), shuffle=False),
     "reads_on": lambda: Loading(dataset=ReadsOn(), shuffle=False),
     "counts": lambda: Loading(dataset=Counts()),
     "counts_in_order": lambda: Loading(dataset=Counts(), shuffle=False),
+    "walks_an_order": lambda: Loading(dataset=WalksAnOrder()),
     "iterable_whole": lambda: iterates(Whole()),
     "iterable_unused_info": lambda: iterates(Unused()),
     "iterable_unused_augmented": lambda: iterates(UnusedAugmented()),
     "iterable_commented": lambda: iterates(Commented()),
     "iterable_only_seeded": lambda: iterates(Whole(), worker_init_fn=seed_by_worker),
     "iterable_own_rng": lambda: iterates(DrawsForever()),
+    "iterable_constant": lambda: iterates(ConstantForever()),
     "clean": lambda: Loading(dataset=Clean()),
     "numpy_of_the_process": lambda: Loading(dataset=OfNumpy()),
     "numpy_seeded_by_worker": lambda: Loading(dataset=OfNumpy(), options={"worker_init_fn": seed_by_worker}),
     "rng_by_worker": lambda: Loading(dataset=ByWorker()),
     "rng_by_index": lambda: Loading(dataset=ByIndex()),
+    "rng_jumps_by_worker": lambda: Loading(dataset=JumpsByWorker()),
+    "walks_its_own_order": lambda: Loading(dataset=WalksItsOwnOrder()),
+    "counts_only": lambda: Loading(dataset=CountsOnly()),
     "rng_not_drawn": lambda: Loading(dataset=NotDrawn()),
     "constant": lambda: Loading(dataset=Constant()),
     "blank": lambda: Loading(dataset=Blank()),

@@ -41,6 +41,8 @@ class Costs:
     # Batches of a kind stand in for each other; the pattern is the order in which kinds come, over and over.
     load_kind: Kinds
     load_pattern: Kinds
+    # The samples of each; None where nobody knows.
+    load_samples: Array | None = None
 
     # From a batch's being there to asking for the next one.
     own_s: Array
@@ -118,6 +120,7 @@ def costs_of(
         dispatch_s=side.dispatch_s,
         load_kind=side.kind,
         load_pattern=side.pattern,
+        load_samples=side.samples,
         own_s=np.asarray([row.own_s for row in training]),
         launch_s=np.asarray([row.launch_s for row in training]) if training[0].launch_s is not None else None,
         others_s=np.asarray([row.others_s for row in training]),

@@ -21,9 +21,10 @@ from vtune.analysis.others import without_prediction
 from vtune.analysis.others_words import busy_diagnosis
 from vtune.analysis.queues import queue_advice, queue_lines, with_shm_room
 from vtune.analysis.ram_guard import guard_evidence, guard_notes, with_guards_peak
+from vtune.analysis.ranks_repeat import ranks_that_repeat
 from vtune.analysis.relief import what_to_do
 from vtune.analysis.repeated_trial import in_this_trial, makes_invalid, samples_evidence
-from vtune.analysis.repeated_words import what_repeats
+from vtune.analysis.repeated_words import ranks_repeat, what_repeats
 from vtune.analysis.root_cause import failures_of, worker_slots
 from vtune.analysis.tail import pooled
 from vtune.analysis.trial_notes import (
@@ -133,6 +134,8 @@ def judge(
     if status is TrialStatus.OUT_OF_VRAM and outcome.ended_by == "itself":
         died_in_validation = ended_in_validation(observed.roles)
         detail = whose_room(detail, observed.facts, measured.gpus, in_validation=died_in_validation)
+    if ceiling is None and observed.roles is not None:
+        measured = replace(measured, ranks_repeat=ranks_that_repeat(observed.roles, observed.facts))
     repeated = in_this_trial(observed, spec.settings, earlier) if ceiling is None else None
     if status in (TrialStatus.COMPLETED, TrialStatus.DIVERGED) and observed.roles is not None:
         wrong = mismatch(spec.settings, observed.roles)
@@ -198,6 +201,7 @@ def judge(
             *batch_notes(measured, own, batch_factor),
             *declared_note(machine),
             *counting_notes(observed),
+            *([ranks_repeat(measured.ranks_repeat)] if measured.ranks_repeat is not None else []),
             *(
                 f"not verified: {one}; whether it took effect is not to be seen from outside the training's code"
                 for one in (

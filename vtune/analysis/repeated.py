@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
-from vtune.analysis.reads import BatchReads, Key, WorkerReads, main_reads, reads_of
+from vtune.analysis.own_numbers import same_own_numbers
+from vtune.analysis.reads import BatchReads, Key, State, WorkerReads, main_reads, reads_of
 from vtune.analysis.roles import Roles
 from vtune.analysis.splits import not_shown
 from vtune.domain.events import Fact
@@ -22,6 +23,8 @@ from vtune.domain.repeated import Repeated, Repeats
 LEAST_BITS = 20.0
 # Of each worker: what was drawn once may have been for a shuffle, and one batch does not advance.
 LEAST_BATCHES = 2
+# Numbers drawn: less than any generator's jump, and more than a few batches take.
+LEAST_JUMP = 2**40
 
 Alone = Mapping[Key, int]
 
@@ -32,13 +35,17 @@ def find_repeated(roles: Roles, facts: Sequence[Fact], *, alone: Alone | None = 
     for _, own in groupby(reads_of(roles, facts), lambda one: one.pass_number):
         gave = list(own)
         workers = [one for one in gave if len(one.batches) >= LEAST_BATCHES]
-        found = _same_samples(workers) if iterable else _same_numbers(workers) or _next_record(gave, alone or {})
+        if iterable:
+            found = same_samples(workers)
+        else:
+            found = _same_numbers(workers) or _next_record(gave, alone or {}) or same_own_numbers(workers)
         if found is not None:
             return replace(found, dataset=roles.train.dataset if roles.train is not None else "")
-    if iterable and roles.workers > 1 and not_shown(reads_of(roles, facts)):
+    hidden = not_shown(reads_of(roles, facts)) if iterable and roles.workers > 1 else None
+    if hidden is not None:
         dataset = roles.train.dataset if roles.train is not None else ""
         at = next((one.reads_at for one in reads_of(roles, facts) if one.reads_at is not None), None)
-        return Repeated(reason=Repeats.NOT_SHOWN, workers=roles.workers, dataset=dataset, where=at)
+        return Repeated(reason=Repeats.NOT_SHOWN, workers=roles.workers, dataset=dataset, where=at, hidden=hidden)
     return None
 
 
@@ -101,7 +108,9 @@ def _draw_the_same(one: WorkerReads, other: WorkerReads, name: str) -> bool:
     own, others = _states(one, name), _states(other, name)
     count = min(len(own), len(others))
     own, others = own[:count], others[:count]
-    if count <= LEAST_BATCHES or own[0] != others[0] or not (_draws_on(own) and _draws_on(others)):
+    if count <= LEAST_BATCHES or not (_draws_on(own) and _draws_on(others)):
+        return False
+    if own[0] != others[0] and not (_is_made_late(one, name) and _is_made_late(other, name) and _is_near(own, others)):
         return False
     asked = zip(one.batches, other.batches, strict=False)
     if sum(a.keys != b.keys for a, b in asked) < LEAST_BATCHES:
@@ -110,16 +119,31 @@ def _draw_the_same(one: WorkerReads, other: WorkerReads, name: str) -> bool:
         return True
     # Some samples take more numbers than others: then it is the same sequence at another place. The first draw after a
     # seed makes the words of MT19937, all further ones use them.
-    streams = {stream for _, stream in (*own[1:], *others[1:])}
+    streams = {state.stream for state in (*own[1:], *others[1:])}
     return len(streams) == 1 and None not in streams
 
 
-def _draws_on(states: Sequence[tuple[int, int | None]]) -> bool:
+def _is_made_late(one: WorkerReads, name: str) -> bool:
+    """With the first sample: nobody saw in which state it began."""
+    return name not in one.start.states
+
+
+def _is_near(own: Sequence[State], others: Sequence[State]) -> bool:
+    """Each goes on along one sequence, and they are apart by no more than a few batches draw: workers that share one
+    out are a jump apart."""
+    both = [[state.place for state in side if state.place is not None] for side in (own, others)]
+    places = [place for side in both for place in side]
+    if len(places) < len(own) + len(others) or any(side != sorted(side) for side in both):
+        return False
+    return max(places) - min(places) < LEAST_JUMP
+
+
+def _draws_on(states: Sequence[State]) -> bool:
     changes = sum(before != after for before, after in pairwise(states))
     return changes >= LEAST_BATCHES and len(set(states)) == changes + 1
 
 
-def _states(one: WorkerReads, name: str) -> list[tuple[int, int | None]]:
+def _states(one: WorkerReads, name: str) -> list[State]:
     return [batch.states[name] for batch in (one.start, *one.batches) if name in batch.states]
 
 
@@ -199,7 +223,7 @@ def _keyed(batches: Sequence[BatchReads]) -> list[tuple[Key | None, int | None]]
     return found
 
 
-def _same_samples(workers: Sequence[WorkerReads]) -> Repeated | None:
+def same_samples(workers: Sequence[WorkerReads]) -> Repeated | None:
     for first in workers:
         values = [content for _, content in _keyed(first.batches)]
         if _comes_round(values):

@@ -36,6 +36,22 @@ def shown_before(earlier: Sequence[TrialRecord]) -> Repeated | None:
     return None
 
 
+def found_in(records: Sequence[TrialRecord]) -> Repeated | None:
+    """By any trial of a study: what was shown, else what left it open."""
+    shown = shown_before(records)
+    if shown is not None:
+        return shown
+    last = next((one for one in reversed(records) if one.measurement.repeated is not None), None)
+    found = last.measurement.repeated if last is not None else None
+    return replace(found, trial=found.trial or last.trial) if found is not None and last is not None else None
+
+
+def would_repeat(found: Repeated | None, workers: Scalar, own_workers: Scalar) -> Repeated | None:
+    """A trial with so many workers would be invalid; a single one repeats nothing."""
+    several = isinstance(workers, int) and workers > 1
+    return found if several and makes_invalid({"workers": workers}, own_workers) else None
+
+
 def makes_invalid(asked: Mapping[str, Scalar], own_workers: Scalar) -> bool:
     """The rate of the user's own settings holds: it is their training. Other workers win nothing by it."""
     return "workers" in asked and asked["workers"] != own_workers

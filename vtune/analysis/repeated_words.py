@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, RanksRepeat, Repeated, Repeats
 
 OF_THE_PROCESS = ("random", "numpy.random", "torch")
 BY_WORKER = "torch.utils.data.get_worker_info()"
@@ -29,10 +29,22 @@ def what_repeats(found: Repeated) -> str:
             )
         case Repeats.NOT_SHOWN:
             said = (
-                f"its {found.workers} workers were not shown to read different samples: random augmentation hides it,"
-                f" and {found.dataset}{at} does not say how it shares them out"
+                f"its {found.workers} workers were not shown to read different samples: {_hidden(found)}, and"
+                f" {found.dataset}{at} does not say how it shares them out"
             )
     return said + seen
+
+
+def _hidden(found: Repeated) -> str:
+    match found.hidden:
+        case Hidden.ALL_EQUAL:
+            return f"all samples of {found.dataset} are equal"
+        case Hidden.FEW_DIFFERENT:
+            return "too few different samples were seen"
+        case Hidden.FEW_GAVE:
+            return "fewer than two of them came to a batch"
+        case _:
+            return "random augmentation hides it"
 
 
 def how_to_mend(found: Repeated) -> str:
@@ -46,6 +58,27 @@ def how_to_mend(found: Repeated) -> str:
             return f"let the index choose the record{where}"
         case _:
             return f"share the samples out{where} by {BY_WORKER}: its id, of num_workers"
+
+
+def ranks_repeat(found: RanksRepeat) -> str:
+    """Of the user's own settings, with the line to mend."""
+    at = f" at {found.where}" if found.where else ""
+    if found.items is None:
+        return (
+            f"your present settings repeat data: {found.ranks} ranks read the same samples of {found.dataset} in the"
+            f" same order; share them out by rank{at}: torch.distributed.get_rank(), of get_world_size()"
+        )
+    return (
+        f"your present settings repeat data: each of {found.ranks} ranks goes over all {found.items} samples of"
+        f" {found.dataset}, so an epoch has each of them {found.ranks} times; give the loader{at} a"
+        " torch.utils.data.distributed.DistributedSampler"
+    )
+
+
+def repeated_before(found: Repeated) -> str:
+    """Of settings that are left out by it."""
+    said = "read the same data" if found.is_shown else "were not shown to read different data"
+    return f"the workers of trial {found.trial} {said}: others would do the same"
 
 
 def in_present_settings(found: Repeated) -> str:

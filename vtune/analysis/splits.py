@@ -10,36 +10,40 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
 
 from vtune.analysis.reads import WorkerReads
+from vtune.domain.repeated import Hidden
 
 Sums = tuple[int | None, ...]
 # Labels in the same order of so many samples are no chance.
 LABELS_ALIKE = 8
 
 
-def not_shown(workers: Sequence[WorkerReads]) -> bool:
+def not_shown(workers: Sequence[WorkerReads]) -> Hidden | None:
     """Of a run with several workers. Those that came to no batch gave nothing twice."""
     first = workers[0].pass_number if workers else 0
     gave = [one for one in workers if one.batches and one.pass_number == first]
     if len(gave) < 2:
-        return bool(workers) and not any(one.says_it_splits for one in workers)
-    return any(_doubtful(one, other) for one, other in combinations(gave, 2))
+        return Hidden.FEW_GAVE if workers and not any(one.says_it_splits for one in workers) else None
+    found = (_doubt(one, other) for one, other in combinations(gave, 2))
+    return next((one for one in found if one is not None), None)
 
 
-def _doubtful(one: WorkerReads, other: WorkerReads) -> bool:
+def _doubt(one: WorkerReads, other: WorkerReads) -> Hidden | None:
     kept = _in_order((batch.kept for batch in one.batches), (batch.kept for batch in other.batches))
     contents = _in_order((batch.contents for batch in one.batches), (batch.contents for batch in other.batches))
     if any(a != b for a, b in kept):
-        return False
+        return None
     says = one.says_it_splits and other.says_it_splits
     if all(a == b for a, b in contents):
-        return not says
+        alike = Hidden.ALL_EQUAL if len({a for a, _ in contents}) == 1 else Hidden.FEW_DIFFERENT
+        return None if says else alike
     if not (_draws(one) or _draws(other)):
-        return False
+        return None
     labels = [a for a, _ in kept if a is not None]
     if len(labels) >= LABELS_ALIKE and len(set(labels)) > 1:
         # The same labels in the same order; a shard of its own has some value of its own in its code, too.
-        return not says or one.batches[0].cursor == other.batches[0].cursor
-    return not says
+        elsewhere = says and one.batches[0].cursor != other.batches[0].cursor
+        return None if elsewhere else Hidden.AUGMENTED
+    return None if says else Hidden.AUGMENTED
 
 
 def _in_order(one: Iterable[Sums], other: Iterable[Sums]) -> list[tuple[int | None, int | None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +13,8 @@ from vtune.analysis.draws import SLOW_FROM, SlowShare
 from vtune.analysis.twin import FEW, replay
 from vtune.domain.record import Measurement, Tail, TrialRecord
 
-# The slowest 2 % of the batches carry more than a tenth of the time.
-SLOWEST = 0.02
-MUCH_OF_THE_TIME = 0.10
+# Slow batches are rare up to a tenth of all, and matter where they carry more than a tenth of the time.
+RARE, MUCH_OF_THE_TIME = 0.10, 0.10
 # With none in n batches, up to 3/n may be slow (95 %).
 RULE_OF_THREE = 3.0
 AS_SLOW_AS = 10.0
@@ -23,12 +22,7 @@ AS_SLOW_AS = 10.0
 
 def slow_of(load_s: NDArray[np.float64], kind: NDArray[np.int_]) -> tuple[float, ...]:
     """Those that took several times the median of their kind, in medians."""
-    ratios = np.ones(len(load_s))
-    for one in np.unique(kind):
-        own = load_s[kind == one]
-        if (middle := float(np.median(own))) > 0:
-            ratios[kind == one] = own / middle
-    return tuple(round(float(one), 2) for one in np.sort(ratios) if one > SLOW_FROM)
+    return _slow(_in_medians(load_s, kind))
 
 
 def pooled(records: Iterable[TrialRecord], batch_size: object) -> SlowShare:
@@ -52,8 +46,8 @@ def together(earlier: SlowShare | None, costs: Costs) -> SlowShare:
 def with_tail(measured: Measurement, costs: Costs, earlier: SlowShare | None) -> Measurement:
     if not costs.workers or not len(costs.load_s):
         return measured
-    known = together(earlier, costs)
-    tail = Tail(batches=known.batches, slow=len(known.ratios), matters=_matters(costs.load_s, known.ratios))
+    known = _beside_their_size(costs) or together(earlier, costs)
+    tail = Tail(batches=known.batches, slow=len(known.ratios), matters=_matters(known))
     if not known.ratios and measured.samples_per_s:
         share = min(1.0, RULE_OF_THREE / known.batches)
         tail = replace(tail, share_at_most=share)
@@ -64,9 +58,34 @@ def with_tail(measured: Measurement, costs: Costs, earlier: SlowShare | None) ->
     return replace(measured, tail=tail)
 
 
-def _matters(load_s: NDArray[np.float64], slow: Sequence[float]) -> bool:
-    slowest = np.sort(load_s)[-max(1, round(SLOWEST * len(load_s))) :]
-    return bool(slow) or float(slowest.sum()) > MUCH_OF_THE_TIME * float(load_s.sum())
+def _in_medians(values: NDArray[np.float64], kind: NDArray[np.int_]) -> NDArray[np.float64]:
+    ratios = np.ones(len(values))
+    for one in np.unique(kind):
+        own = values[kind == one]
+        if (middle := float(np.median(own))) > 0:
+            ratios[kind == one] = own / middle
+    return ratios
+
+
+def _slow(ratios: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(round(float(one), 2) for one in np.sort(ratios) if one > SLOW_FROM)
+
+
+def _beside_their_size(costs: Costs) -> SlowShare | None:
+    """Where batches have different numbers of samples: a larger one is slow only if its samples are, and a smaller one
+    only if it took long. None where all are of one size: then earlier trials tell as well."""
+    samples = costs.load_samples
+    if samples is None or not len(samples) or samples.min() == samples.max():
+        return None
+    whole = _in_medians(costs.load_s, costs.load_kind)
+    by_sample = _in_medians(costs.load_s / samples, costs.load_kind)
+    return SlowShare(batches=len(samples), ratios=_slow(np.minimum(whole, by_sample)))
+
+
+def _matters(known: SlowShare) -> bool:
+    """By the share of the time, in medians of an ordinary batch."""
+    count, slow = len(known.ratios), sum(known.ratios)
+    return 0 < count <= RARE * known.batches and slow > MUCH_OF_THE_TIME * (slow + known.batches - count)
 
 
 def _with_some_slow(costs: Costs, share: float) -> Costs:

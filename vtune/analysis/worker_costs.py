@@ -40,6 +40,8 @@ class WorkerSide:
     dispatch_s: Array
     kind: Kinds
     pattern: Kinds
+    # Of each batch; None where nobody knows.
+    samples: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,6 +52,7 @@ class _Row:
     load_s: float
     cpu_s: float
     dispatch_s: float
+    samples: int
 
 
 def alone(load_s: Array) -> WorkerSide:
@@ -92,6 +95,7 @@ def worker_side(roles: Roles, by_batch: Mapping[Batch, BatchLoaded], *, begin_s:
         dispatch_s=np.asarray([row.dispatch_s for row in since]),
         kind=kind,
         pattern=pattern,
+        samples=np.asarray([float(row.samples) for row in since]) if all(row.samples for row in since) else None,
     )
 
 
@@ -111,9 +115,8 @@ def _rows(roles: Roles, by_batch: Mapping[Batch, BatchLoaded]) -> list[_Row]:
             free_s = own[n - 1][1].finished_s if n else load.started_s
             ordered_s = there.get(own[n - roles.prefetch][0], free_s) if n >= roles.prefetch else free_s
             waited_s = max(0.0, load.started_s - max(free_s, ordered_s))
-            rows.append(
-                _Row(load.started_s, batch, load.worker, load.finished_s - load.started_s, load.cpu_s, waited_s)
-            )
+            took_s = load.finished_s - load.started_s
+            rows.append(_Row(load.started_s, batch, load.worker, took_s, load.cpu_s, waited_s, load.samples))
         met.add(pid)
     return rows
 

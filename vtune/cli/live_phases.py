@@ -29,7 +29,15 @@ from vtune.domain.trial import TrialSpec
 from vtune.reporting.inert import harmless
 from vtune.reporting.phase_panel import line_grid
 from vtune.reporting.phase_times import Expected, expected, scout_to_come
-from vtune.reporting.phase_words import Line, Measured, plan_text, predicted_text, risk_text, rung_lines, why_unmeasured
+from vtune.reporting.phase_words import (
+    Line,
+    Measured,
+    plan_text,
+    predicted_text,
+    risk_text,
+    rung_lines,
+    unmeasured_parts,
+)
 from vtune.reporting.words import marked, settings_text
 
 
@@ -157,7 +165,7 @@ class PhaseProgress(Rows):
             busy = marked(self._records[outcome.trial]) if outcome.trial in self._records else ""
             parts.append(f"measured {rate(made)} samples/s{busy} (trial {outcome.trial})")
         elif outcome.trial is None:
-            parts.append(why_unmeasured(outcome))
+            parts += unmeasured_parts(outcome)
         else:
             failed = self._records.get(outcome.trial)
             parts.append(f"{failed.status.value.replace('_', ' ')} (trial {outcome.trial})" if failed else "failed")

@@ -9,6 +9,7 @@ from typing import Literal
 from vtune.domain.effects import Scalar
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeats
 from vtune.domain.trial import Proposal
 
 Risk = Literal["none", "low", "medium", "high"]
@@ -123,12 +124,14 @@ class PhaseRung:
     predicted: Prediction | None = None
     # Criteria of the plan that this machine cannot judge, in words.
     not_judged: tuple[str, ...] = ()
+    # Its loader workers read the same data; of a step that was skipped, by another trial of the study.
+    repeats: Repeats | None = None
 
 
 def rolled_back(rungs: Sequence[PhaseRung]) -> tuple[int, ...]:
-    """Trials of steps that were measured and not kept, by none of the phases."""
+    """Trials of steps that were measured and not kept, by none of the phases: taken back, or not decided."""
     kept = {rung.trial for rung in rungs if rung.state == "kept"}
-    found = (rung.trial for rung in rungs if rung.state == "rejected" and rung.trial is not None)
+    found = (rung.trial for rung in rungs if rung.state in ("rejected", "undecided") and rung.trial is not None)
     return tuple(trial for trial in found if trial not in kept)
 
 
@@ -151,6 +154,10 @@ class OptionOutcome:
     trial: int | None = None
     # Why it was not measured.
     why: str = ""
+    # Its loader workers would read the same data, by another trial of the study.
+    repeats: Repeats | None = None
+    # Its effective batch by the settings, and the user's own, where the two differ.
+    batch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.machine_use import GpuUse, ProcessUse, RamGrowth, StageTime
 from vtune.domain.others import OthersOnCores
 from vtune.domain.prediction import Prediction
-from vtune.domain.repeated import Repeated
+from vtune.domain.repeated import RanksRepeat, Repeated
 from vtune.domain.steady import Doubt, Ground
 from vtune.domain.trial import ENDS_BY_DISK, MEASURES_TIME, RaceLeg, TrialStatus
 
@@ -296,6 +296,7 @@ class Measurement:
     consumed: Consumed | None = None
     # Loader workers that make the same data; None too where nothing of it was seen.
     repeated: Repeated | None = None
+    ranks_repeat: RanksRepeat | None = None
     samples_per_epoch: int | None = None
     epoch_bound_by: Literal["data", "iterations"] | None = None
     projected: Projection = field(default_factory=Projection)

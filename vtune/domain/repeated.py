@@ -13,8 +13,32 @@ class Repeats(StrEnum):
     SAME_SAMPLES = "same_samples"
     # The next record comes from the data set's own state, of which each worker has a copy, and not from the index.
     NEXT_RECORD = "next_record"
-    # Random augmentation hides what was read, and nothing says that the data set splits itself.
+    # Nobody could see what was read, and nothing says that the data set splits itself.
     NOT_SHOWN = "not_shown"
+
+
+class Hidden(StrEnum):
+    """Why nobody could see which samples the workers read."""
+
+    AUGMENTED = "augmented"
+    # One sample over and over, or a few of them in turn.
+    ALL_EQUAL = "all_equal"
+    FEW_DIFFERENT = "few_different"
+    # Fewer than two workers came to a batch.
+    FEW_GAVE = "few_gave"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksRepeat:
+    """Ranks of a distributed training that read the same data: none of it is shared out between them."""
+
+    ranks: int
+    dataset: str
+    # The line to mend, `file:line`.
+    where: str | None = None
+    # Of a data set by index: its length, and each rank goes over all of it. None: an iterable one, of which each rank
+    # reads the same samples in the same order.
+    items: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +53,8 @@ class Repeated:
     generator: str | None = None
     # Batches of each that were compared.
     batches: int = 0
+    # Where nothing was shown; None in trials of an older vtune.
+    hidden: Hidden | None = None
     # Seen in another trial of the study, where this one ended before it could show it.
     trial: int | None = None
 

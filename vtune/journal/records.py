@@ -27,7 +27,7 @@ from vtune.domain.record import (
     WhatIf,
     WorkerCost,
 )
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, RanksRepeat, Repeated, Repeats
 from vtune.domain.steady import DOUBTS, Doubt, Ground, Order
 from vtune.domain.trial import RaceLeg, TrialSpec, TrialStatus
 from vtune.journal.files import to_json
@@ -88,6 +88,8 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
     if others := measured.get("others"):
         programs = tuple(_made(OtherProgram, one) for one in others.get("programs") or ())
         measured["others"] = _made(OthersOnCores, {**others, "programs": programs})
+    if ranks := measured.get("ranks_repeat"):
+        measured["ranks_repeat"] = RanksRepeat(**_known(RanksRepeat, ranks))
     if repeated := measured.get("repeated"):
         measured["repeated"] = repeated_from_json(repeated)
     measured["doubts"] = tuple(doubt for one in measured.get("doubts") or () if (doubt := doubt_from_json(one)))
@@ -149,7 +151,8 @@ def consumed_from_json(item: Mapping[str, Any]) -> Consumed:
 def repeated_from_json(item: Mapping[str, Any]) -> Repeated:
     # A newer vtune may know a reason that this one does not: then it is not shown here how they repeat.
     reason = Repeats(item["reason"]) if item.get("reason") in set(Repeats) else Repeats.NOT_SHOWN
-    return Repeated(**{**_known(Repeated, item), "reason": reason})
+    hidden = Hidden(item["hidden"]) if item.get("hidden") in set(Hidden) else None
+    return Repeated(**{**_known(Repeated, item), "reason": reason, "hidden": hidden})
 
 
 def doubt_to_json(doubt: Doubt) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from vtune.analysis.advice import OTHERS_CORES
 from vtune.analysis.comparable import settings_of
 from vtune.analysis.fit import relaxed
+from vtune.analysis.repeated_trial import found_in
+from vtune.analysis.repeated_words import how_to_mend
 from vtune.domain.choice import Choice
 from vtune.domain.numbers import trials_text
 from vtune.domain.record import TrialRecord
@@ -22,6 +24,9 @@ WARMTH = {"cold": 0, "mixed": 1, "warm": 2}
 
 def next_steps(report: StudyReport, best: TrialRecord, baseline: TrialRecord) -> list[str]:
     choice, lines = report.choice, []
+    repeated = found_in(report.compared)
+    if repeated is not None:
+        lines.append(how_to_mend(repeated))
     if not choice.baseline_is_own:
         lines.append("measure the training as it is (vtune probe without --set): without it, nobody knows what is won")
     if report.repeats_now is not None:

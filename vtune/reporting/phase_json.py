@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vtune.analysis.walked import pays_back_after_s, tuning_s
-from vtune.reporting.phase_words import measured
+from vtune.reporting.phase_words import measured, set_batch_text
 from vtune.reporting.phases_of_study import phases_to_json
 from vtune.reporting.study_report import StudyReport
 
@@ -34,9 +34,10 @@ def phases_in_report(report: StudyReport) -> dict[str, Any]:
         for rung in outcome["rungs"]:
             rung["measured_samples_per_s"] = seen.rate(rung["trial"])
             rung["another_training"] = seen.another_batch(rung["trial"])
-    for option in told["options"]:
+    for option, outcome in zip(told["options"], phases.options, strict=True):
         ratio = report.choice.ratios.get(option["trial"])
         option["measured_samples_per_s"] = seen.rate(option["trial"])
         option["speedup"] = ratio.value if ratio is not None else None
-        option["another_training"] = seen.another_batch(option["trial"])
+        unmeasured = set_batch_text(outcome) if option["trial"] is None else None
+        option["another_training"] = unmeasured or seen.another_batch(option["trial"])
     return {**told, "tuning_s": spent, "pays_back_after_s": pays_back_after_s(spent, report.choice)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtune.analysis.another_batch import another_batch
+from vtune.analysis.another_batch import AnotherBatch, another_batch
 from vtune.analysis.others_words import MARK
 from vtune.analysis.race import DELTA, EXTRA_ROUNDS, LEAST_ROUNDS, ROUNDS
 from vtune.analysis.walked import (
@@ -127,7 +127,7 @@ def option_line(outcome: OptionOutcome, seen: Measured, choice: Choice) -> str:
     parts = [] if outcome.predicted is None else [f"predicted {predicted_text(outcome.predicted)}"]
     found = seen.records.get(outcome.trial) if outcome.trial is not None else None
     if found is None:
-        return "; ".join([*parts, why_unmeasured(outcome)])
+        return "; ".join([*parts, *unmeasured_parts(outcome)])
     made, ratio = seen.rate(found.trial), choice.ratios.get(found.trial)
     over = f", {times_of(ratio.value, ratio.ci95, 'yours')}" if ratio is not None else ""
     failed = f"{found.status.value.replace('_', ' ')}: {found.detail or 'no detail is known'}"
@@ -137,6 +137,19 @@ def option_line(outcome: OptionOutcome, seen: Measured, choice: Choice) -> str:
     parts += [outcome.why] if outcome.why else []
     another = seen.another_batch(found.trial)
     return "; ".join([*parts, *([another] if another else [])])
+
+
+def unmeasured_parts(outcome: OptionOutcome) -> list[str]:
+    batch = set_batch_text(outcome)
+    return [why_unmeasured(outcome), *([batch] if batch is not None else [])]
+
+
+def set_batch_text(outcome: OptionOutcome) -> str | None:
+    """Another training, by the settings alone."""
+    if outcome.batch is None:
+        return None
+    found = AnotherBatch(now=outcome.batch[0], then=outcome.batch[1], measured=False)
+    return f"{found.text}: {found.learning_rate}"
 
 
 def why_unmeasured(outcome: OptionOutcome) -> str:

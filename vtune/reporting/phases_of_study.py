@@ -13,6 +13,7 @@ from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Limits
 from vtune.domain.phases import AskedPhases, Missed, Option, OptionOutcome, Phase, PhaseOutcome, PhaseRung, Walk
 from vtune.domain.prediction import Prediction
+from vtune.domain.repeated import Repeats
 from vtune.files import write_atomically
 from vtune.foreign.read import read_json
 from vtune.journal.files import to_json
@@ -127,6 +128,8 @@ def phases_to_json(phases: PhasesOfStudy) -> dict[str, Any]:
                     "predicted": one.predicted,
                     "trial": one.trial,
                     "why": one.why,
+                    "repeats": one.repeats,
+                    "batch": one.batch,
                 }
                 for one in phases.options
             ],
@@ -173,6 +176,8 @@ def _phases(item: Mapping[str, Any]) -> PhasesOfStudy:
                 predicted=_prediction(one["predicted"]),
                 trial=one["trial"],
                 why=one["why"],
+                repeats=_repeats(one.get("repeats")),
+                batch=tuple(one["batch"]) if one.get("batch") else None,
             )
             for one in item["options"]
         ),
@@ -198,13 +203,24 @@ def _outcome(item: Mapping[str, Any]) -> PhaseOutcome:
             by_hand=tuple(item["by_hand"]),
         ),
         rungs=tuple(
-            PhaseRung(**{**one, "predicted": _prediction(one["predicted"]), "not_judged": tuple(one["not_judged"])})
+            PhaseRung(
+                **{
+                    **one,
+                    "predicted": _prediction(one["predicted"]),
+                    "not_judged": tuple(one["not_judged"]),
+                    "repeats": _repeats(one.get("repeats")),
+                }
+            )
             for one in item["rungs"]
         ),
         kept=item["kept"],
         why=item["why"],
         done=item["done"],
     )
+
+
+def _repeats(item: str | None) -> Repeats | None:
+    return None if item is None else Repeats(item)
 
 
 def _missed(item: Mapping[str, Any] | None) -> Missed | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vtune.analysis.model.fit import fit_model
 from vtune.analysis.model.predict import Model
 from vtune.analysis.race import DELTA
+from vtune.analysis.repeated_trial import would_repeat
 from vtune.analysis.room import room_of
 from vtune.analysis.rungs import LOADING, loading_most, threads_most
 from vtune.domain.choice import Ratio
@@ -16,6 +17,7 @@ from vtune.domain.experiment import Limits
 from vtune.domain.machine import Machine
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated
 from vtune.knobs.mathematics import THREADS
 from vtune.one_core import on_one_core
 
@@ -34,9 +36,18 @@ class Foresight:
     # What stands for the best so far, and what it was asked for.
     before: TrialRecord
     asked: Mapping[str, Scalar]
+    # Data that loader workers were seen to repeat, and the user's own number of workers.
+    repeated: Repeated | None = None
+    own_workers: Scalar = None
 
     def of(self, settings: Mapping[str, Scalar]) -> Prediction | None:
-        return self.model.predict(settings) if self.model is not None else None
+        """Nothing of what would only repeat data: its rate promises no gain."""
+        if self.model is None or self.repeats(settings) is not None:
+            return None
+        return self.model.predict(settings)
+
+    def repeats(self, settings: Mapping[str, Scalar]) -> Repeated | None:
+        return would_repeat(self.repeated, settings.get("workers"), self.own_workers)
 
     def too_big(self, settings: Mapping[str, Scalar]) -> str | None:
         """What surely does not fit, in words with the numbers."""
@@ -50,8 +61,9 @@ class Foresight:
         return room_of(self.limits, self.ram_total_bytes, self.before.measurement).chance(predicted)
 
     def fastest(self, candidates: Sequence[Mapping[str, Scalar]]) -> Mapping[str, Scalar] | None:
-        """Of those that fit more likely than not."""
-        if self.model is None:
+        """Of those that fit more likely than not, and repeat no data."""
+        candidates = [one for one in candidates if self.repeats(one) is None]
+        if self.model is None or not candidates:
             return None
         found = [
             (predicted.samples_per_s, settings)

@@ -3,10 +3,13 @@ back. The journal is the only memory: the same journal comes to the same place o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vtune.analysis.model.predict import Model
+from vtune.analysis.repeated_trial import found_in
+from vtune.analysis.repeated_words import repeated_before
+from vtune.domain.effects import Scalar
 from vtune.domain.experiment import Experiment, Limits
 from vtune.domain.machine import Machine
 from vtune.domain.phases import AskedPhases, Option, OptionOutcome, PhaseRung, Walk
@@ -15,6 +18,7 @@ from vtune.domain.trial import Proposal
 from vtune.knobs.ways import current_settings
 from vtune.strategies.foresight import Foresight, fitted
 from vtune.strategies.known import Known
+from vtune.strategies.train_alike import set_batch
 from vtune.strategies.walk_baseline import measure_baseline
 from vtune.strategies.walk_candidates import values_of_rung, why_not
 from vtune.strategies.walk_end import end_of
@@ -98,10 +102,19 @@ class _Seen:
 
     def from_here(self, path: Path, best: TrialRecord) -> Foresight:
         machine, until = path.course.machine, max(path.trials)
+        records = self._known.until(until)
         if until not in self._models:
-            self._models[until] = fitted(self._known.until(until), machine)
+            self._models[until] = fitted(records, machine)
         limits = path.course.experiment.limits
-        return Foresight(self._models[until], limits, machine.ram_bytes, best, path.settings)
+        return Foresight(
+            self._models[until],
+            limits,
+            machine.ram_bytes,
+            best,
+            path.settings,
+            repeated=found_in(records),
+            own_workers=path.own.get("workers"),
+        )
 
 
 def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, TrialRecord, None]:
@@ -109,7 +122,8 @@ def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, 
     experiment, own = path.course.experiment, path.own
     values, unknown = values_of_rung(option.settings, own, experiment)
     wanted = {**experiment.settings, **values}
-    why = unknown or why_not(values, own, experiment)
+    repeats = foresight.repeats(wanted)
+    why = unknown or why_not(values, own, experiment) or (repeated_before(repeats) if repeats is not None else None)
     predicted = foresight.of(wanted) if why is None else None
     why = why or foresight.too_big(wanted)
     trial = None
@@ -129,8 +143,16 @@ def _option(path: Path, option: Option, foresight: Foresight) -> Generator[Ask, 
             predicted=predicted,
             trial=trial,
             why=why or ("" if trial is not None else "not asked for: --options measures it"),
+            repeats=repeats.reason if repeats is not None else None,
+            batch=_another_batch(wanted, own),
         )
     )
+
+
+def _another_batch(wanted: Mapping[str, Scalar], own: Mapping[str, Scalar]) -> tuple[int, int] | None:
+    """As far as the settings tell it."""
+    now, before = (set_batch({**own, **one}) for one in (wanted, {}))
+    return (now, before) if now is not None and before is not None and now != before else None
 
 
 def _trying(path: Path, ask: Ask, known: Known) -> PhaseRung | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from vtune.analysis.comparable import FATAL, has_rate, launched_rate, metric_of
 from vtune.analysis.feasible import ruled_out_by, still_compared
 from vtune.analysis.model.predict import Model
+from vtune.analysis.repeated_trial import found_in, would_repeat
 from vtune.analysis.room import Room, room_of
 from vtune.analysis.rungs import ruled_out
 from vtune.domain.effects import Scalar
@@ -63,7 +64,13 @@ class Seen:
 
     @cached_property
     def untried(self) -> Sequence[Mapping[str, Scalar]]:
-        return [one for one in self.space.settings if comes_to(one, self.own) not in self.tried]
+        """Without those whose workers would only repeat data."""
+        repeated, own = found_in(self.known.told), self.own.get("workers")
+        return [
+            one
+            for one in self.space.settings
+            if comes_to(one, self.own) not in self.tried and would_repeat(repeated, one.get("workers"), own) is None
+        ]
 
     @cached_property
     def fastest(self) -> TrialRecord | None:

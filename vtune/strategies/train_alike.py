@@ -67,6 +67,12 @@ def trains_alike(asked: Mapping[str, Scalar], own: Mapping[str, Scalar], same: C
     return _batch({**own, **asked}) == _batch(own)
 
 
+def set_batch(settings: Mapping[str, Scalar]) -> int | None:
+    """The effective batch as the settings say it."""
+    found = _batch(settings)
+    return found if isinstance(found, int) else None
+
+
 def _batch(settings: Mapping[str, Scalar]) -> Scalar | tuple[Scalar, Scalar]:
     full = {**USUAL_BATCH, **settings}
     size, times = full.get("batch_size"), full["accumulate_steps"]

@@ -27,7 +27,8 @@ def ask_model(path: Path, one: Underway, foresee: Foresee) -> Generator[Ask, Tri
         found = liked(path, one.phase, foresight, tried, too_much=too_much)
         for ruled_out, why in found.skipped:
             tried.add(ruled_out[knob])
-            skip(path, one, ruled_out, why, foresight.of(path.asking(ruled_out)))
+            asked = path.asking(ruled_out)
+            skip(path, one, ruled_out, why, foresight.of(asked), repeats=foresight.repeats(asked))
         turned = found.turned
         if slower and (turned is None or is_more(turned[knob], path.now.get(knob))):
             turned = _less(path, one.phase, tried, foresight) or turned
@@ -62,5 +63,6 @@ def _less(path: Path, phase: Phase, tried: Collection[Scalar], foresight: Foresi
     for value in reversed([value for value in values if is_more(now, value) and value not in tried]):
         turned = {phase.knob: value}
         if why_not(turned, path.now, course.experiment, needs_allow=phase.needs_allow) is None:
-            return turned if foresight.too_big(path.asking(turned)) is None else None
+            asked = path.asking(turned)
+            return turned if foresight.too_big(asked) is None and foresight.repeats(asked) is None else None
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+from vtune.analysis.repeated_words import repeated_before
 from vtune.analysis.rungs import Judged
 from vtune.domain.effects import Scalar
 from vtune.domain.record import TrialRecord
@@ -59,6 +60,10 @@ def _go(
             one.pending.remove(candidate)
             continue
         foresight = foresee()
+        if (repeats := foresight.repeats(path.asking(turned))) is not None:
+            one.pending.remove(candidate)
+            skip(path, one, turned, repeated_before(repeats), repeats=repeats)
+            continue
         ends = _seen_enough(candidate, so_far, below=below)
         if ends is None and below and not _may_be_less(path, turned, foresight, slower=so_far.slower):
             ends = "nothing says that less of it is faster"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vtune.analysis.comparable import settings_of
+from vtune.analysis.repeated_trial import found_in, would_repeat
 from vtune.analysis.same_training import another_training
 from vtune.domain.phases import Walk, rolled_back
 from vtune.domain.record import TrialRecord
@@ -18,7 +19,7 @@ from vtune.strategies.walk_phase import told
 
 
 def end_of(path: Path, known: Known, history: Sequence[TrialRecord]) -> Walk:
-    course = path.course
+    course, repeated = path.course, found_in(known.told)
     found = Found(
         experiment=course.experiment,
         machine=course.machine,
@@ -28,9 +29,13 @@ def end_of(path: Path, known: Known, history: Sequence[TrialRecord]) -> Walk:
         winner=path.best,
         settings=path.settings,
         rolled_back=rolled_back([rung for one in path.begun for rung in one.rungs]),
-        candidates=reachable(
-            course.phases, own=path.own, won=path.settings, experiment=course.experiment, machine=course.machine
-        ),
+        candidates=[
+            one
+            for one in reachable(
+                course.phases, own=path.own, won=path.settings, experiment=course.experiment, machine=course.machine
+            )
+            if would_repeat(repeated, one.get("workers"), path.own.get("workers")) is None
+        ],
     )
     confirmed = confirmation_of(found, known, history, launches=course.asked.confirm)
     path.trials = list(confirmed.trials)
@@ -55,9 +60,9 @@ def _judged_again(path: Path, known: Known) -> None:
     is_other = another_training(best, own, same)
     for one in path.begun:
         for at, rung in enumerate(one.rungs):
-            if rung.trial is None or rung.gain is None:
+            if rung.trial is None or (rung.gain is None and rung.state != "undecided"):
                 continue
-            if rung.state == "rejected" and rung.trial in won:
+            if rung.state in ("rejected", "undecided") and rung.trial in won:
                 one.rungs[at] = replace(rung, state="kept", why=f"{rung.why}; the launches that confirm show it")
                 one.kept.update(rung.turned)
             elif rung.state == "kept" and not is_other and another_training(of[rung.trial], own, same):

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vtune.analysis.repeated_words import repeated_before
 from vtune.domain.effects import Scalar
 from vtune.domain.phases import Phase
 from vtune.knobs.registry import knob_named
@@ -73,6 +74,8 @@ def liked(
         turned = alone if why is not None else _with_others(path, alone, others, foresight)
         if path.comes_to(path.asking(turned)) in path.judged:
             continue
+        if why is None and (repeats := foresight.repeats(path.asking(turned))) is not None:
+            why = repeated_before(repeats)
         why = why or foresight.too_big(path.asking(turned))
         if why is not None:
             skipped.append((turned, why))

@@ -15,6 +15,8 @@ from vtune.domain.numbers import times
 from vtune.domain.phases import PhaseRung
 from vtune.domain.prediction import Prediction
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.trial import TrialStatus
 from vtune.strategies.foresight import Foresight
 from vtune.strategies.walk_candidates import SIZES, Candidate, against, changed, why_not
 from vtune.strategies.walk_path import Ask, Path, Underway
@@ -89,6 +91,7 @@ def try_rung(
             gain=judged.ratio.value if judged.ratio is not None else None,
             predicted=predicted if predicted is not None else rung.predicted,
             not_judged=judged.not_judged,
+            repeats=_repeats(rung),
         )
     )
     if judged.kept:
@@ -96,6 +99,11 @@ def try_rung(
         one.kept.update(turned)
     took_effect = not contradicting(wanted, rung.measurement.effective_settings)
     return Tried(judged, promised, has_rate(rung), took_effect)
+
+
+def _repeats(rung: TrialRecord) -> Repeats | None:
+    found = rung.measurement.repeated
+    return found.reason if found is not None and rung.status is TrialStatus.INVALID else None
 
 
 def _read_alike(
@@ -151,7 +159,13 @@ def accumulate_instead(
 
 
 def skip(
-    path: Path, one: Underway, turned: Mapping[str, Scalar], why: str, predicted: Prediction | None = None
+    path: Path,
+    one: Underway,
+    turned: Mapping[str, Scalar],
+    why: str,
+    predicted: Prediction | None = None,
+    *,
+    repeats: Repeated | None = None,
 ) -> None:
     one.rungs.append(
         PhaseRung(
@@ -160,5 +174,6 @@ def skip(
             state="skipped",
             why=why,
             predicted=predicted,
+            repeats=repeats.reason if repeats is not None else None,
         )
     )

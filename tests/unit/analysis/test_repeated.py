@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from vtune.analysis.reads import reads_of
 from vtune.analysis.repeated import bits, find_repeated, samples_alone, was_compared
 from vtune.analysis.roles import Roles, find_roles
 from vtune.domain.events import Fact
-from vtune.domain.repeated import Repeated, Repeats
+from vtune.domain.repeated import Hidden, Repeated, Repeats
+from vtune.journal.files import to_json
+from vtune.journal.records import repeated_from_json
 from vtune.journal.step_log import StepLog
 
 A, B = 7, 8
@@ -48,6 +51,8 @@ def worker(
     kept: Sequence[int | None] = (),
     cursor: Sequence[dict[str, int]] = (),
     takes: Sequence[int] = (),
+    numbers: Sequence[dict[str, int]] = (),
+    walks: dict[str, int] | None = None,
     says: bool = False,
     generator: str = "self.rng",
     places: dict[str, str] | None = None,
@@ -55,7 +60,7 @@ def worker(
     """`states`: of one generator, at the start and after each batch."""
 
     def of_states(at: int) -> dict[str, Any]:
-        return {generator: list(states[at])} if at < len(states) else {}
+        return {generator: list(states[at])} if at < len(states) and states[at] is not None else {}
 
     facts = [
         Fact(
@@ -75,6 +80,8 @@ def worker(
         data |= {"states": of_states(order + 1), "kept": list(kept[part]), "cursor": dict(*cursor[order : order + 1])}
         data |= {"takes": {"records": takes[order + 1]}} if takes else {}
         data |= {"keys": list(keys[part])} if keys is not None else {}
+        data |= {"numbers": numbers[order]} if order < len(numbers) else {}
+        data |= {"walks": walks} if walks is not None and not order else {}
         facts.append(Fact(pid=pid, t_s=order + 1.0, name="reads", data=data))
     return facts
 
@@ -135,6 +142,41 @@ def test_workers_draw_the_same_numbers_where_copies_of_a_generator_move_on_alike
         assert (told.where, told.generator, told.workers, told.dataset) == (MADE_AT, "self.rng", 2, "Patches")
 
 
+def at_places(*places: int, stream: int = 1) -> list[list[int] | None]:
+    """Made with the first sample: nothing is known of its start."""
+    return [None, *([place % 997, stream, place] for place in places)]
+
+
+JUMP = 2**127
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "repeats"),
+    [
+        # One sequence, at places of it that a few samples are apart: rejection takes other numbers of draws.
+        (at_places(9, 21, 30), at_places(11, 19, 33), True),
+        (at_places(9, 21, 30), at_places(9, 21, 30), True),
+        # Of a seed of its own.
+        (at_places(9, 21, 30), at_places(11, 19, 33, stream=2), False),
+        # Shared out on purpose, by a jump.
+        (at_places(9, 21, 30), at_places(JUMP + 9, JUMP + 21, JUMP + 30), False),
+        # Seeded anew for each sample: it goes back.
+        (at_places(9, 21, 5), at_places(11, 19, 33), False),
+        # It does not tell its place, or is too short to advance.
+        ([None, [9, 1], [21, 1], [30, 1]], [None, [11, 1], [19, 1], [33, 1]], False),
+        (at_places(9, 21), at_places(11, 19), False),
+    ],
+)
+def test_a_generator_that_each_worker_makes_of_one_seed_is_told_by_its_sequence(
+    found: Any, first: Any, second: Any, repeats: bool
+) -> None:
+    told = found(
+        worker(A, list(range(12)), keys=range(12), states=first),
+        worker(B, list(range(20, 32)), keys=range(50, 62), states=second),
+    )
+    assert reason(told) == (Repeats.SAME_NUMBERS if repeats else None)
+
+
 def test_a_generator_that_is_seeded_by_index_is_in_the_same_state_where_the_same_index_comes(found: Any) -> None:
     states = [[1, 1], [2, 1], [3, 1]]
     told = found(*(worker(pid, OTHERS[0], keys=SHUFFLED[0], states=states) for pid in (A, B)))
@@ -149,6 +191,61 @@ def test_the_processs_own_generator_in_one_state_is_laid_to_what_prepares_the_wo
         )
     )
     assert told is not None and (told.generator, told.where) == ("numpy.random", PREPARED_AT)
+
+
+def lcg(seed: int, many: int = 5) -> list[int]:
+    found = [seed]
+    for _ in range(many):
+        found.append((1103515245 * found[-1] + 12345) % 2**31)
+    return found[1:]
+
+
+COUNTED = [4, 8, 12, 16, 20]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "walks", "repeats"),
+    [
+        # A generator made by hand.
+        (lcg(1), lcg(1), (None, None), Repeats.SAME_NUMBERS),
+        (lcg(1), lcg(2), (None, None), None),
+        # Too short to be told from a counter.
+        (lcg(1, 3), lcg(1, 3), (None, None), None),
+        # Increments of a few values only are soon equal by chance.
+        ([3, 5, 9, 12, 13], [3, 5, 9, 12, 13], (None, None), None),
+        # A counter that only counts, also one that begins anew.
+        (COUNTED, COUNTED, (None, None), None),
+        ([40, 80, 20, 60, 0], [40, 80, 20, 60, 0], (None, None), None),
+        # One that chooses the next record, along the same order in both, and along one of each worker's own.
+        (COUNTED, COUNTED, ({"self.at": 5}, {"self.at": 5}), Repeats.NEXT_RECORD),
+        (COUNTED, COUNTED, ({"self.at": 5}, {"self.at": 6}), None),
+        (COUNTED, COUNTED[::-1], ({"self.at": 5}, {"self.at": 5}), None),
+    ],
+)
+def test_numbers_that_a_data_set_keeps_tell_copies_of_a_place_from_a_count(
+    found: Any, first: list[int], second: list[int], walks: Any, repeats: Repeats | None
+) -> None:
+    told = found(
+        *(
+            worker(
+                pid,
+                range(first_content, first_content + 20),
+                keys=range(first_content, first_content + 20),
+                numbers=[{"self.at": one} for one in own],
+                walks=own_walks,
+            )
+            for pid, first_content, own, own_walks in zip((A, B), (100, 200), (first, second), walks, strict=True)
+        )
+    )
+    assert reason(told) == repeats
+    if told is not None:
+        assert (told.generator, told.where) == (("self.at" if repeats is Repeats.SAME_NUMBERS else None), READ_AT)
+
+
+def test_numbers_that_are_made_of_equal_indices_are_equal_rightly(found: Any) -> None:
+    numbers = [{"self.at": one} for one in lcg(1)]
+    told = found(*(worker(pid, range(pid * 100, pid * 100 + 20), keys=range(20), numbers=numbers) for pid in (A, B)))
+    assert told is None
 
 
 IN_ORDER = ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15])
@@ -284,6 +381,27 @@ def test_where_augmentation_hides_the_samples_the_labels_and_the_code_decide(
         iterable=True,
     )
     assert reason(told) == (None if shown else Repeats.NOT_SHOWN)
+
+
+DIFFERENT = [1, 2, 3, 4, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "draws", "hidden"),
+    [
+        ([5] * 8, [5] * 8, False, Hidden.ALL_EQUAL),
+        (DIFFERENT, DIFFERENT, False, Hidden.FEW_DIFFERENT),
+        (OTHERS[0], OTHERS[1], True, Hidden.AUGMENTED),
+        (OTHERS[0], [], True, Hidden.FEW_GAVE),
+    ],
+)
+def test_why_nothing_could_be_shown_is_told(
+    found: Any, first: list[int], second: list[int], draws: bool, hidden: Hidden
+) -> None:
+    states = RANDOM if draws else {A: (), B: ()}
+    told = found(worker(A, first, states=states[A]), worker(B, second, states=states[B]), iterable=True)
+    assert told is not None and (told.reason, told.hidden) == (Repeats.NOT_SHOWN, hidden)
+    assert repeated_from_json(json.loads(json.dumps(to_json(told)))) == told
 
 
 @pytest.mark.parametrize("says", [True, False])

@@ -68,6 +68,36 @@ def test_slow_batches_that_were_seen_are_counted_and_said_to_matter() -> None:
     assert found.share_at_most is None and found.samples_per_s_at_worst is None
 
 
+@pytest.mark.parametrize(
+    ("slow", "usual", "matters"),
+    [
+        # One batch in a hundred, five times as long: a twentieth of the time.
+        ([5.0], 99, False),
+        # Twelve times as long: more than a tenth.
+        ([12.0], 99, True),
+        ([5.0] * 3, 97, True),
+        # Every third is none that is rare.
+        ([5.0] * 30, 60, False),
+    ],
+)
+def test_rare_slow_batches_matter_by_their_share_of_the_time(slow: list[float], usual: int, matters: bool) -> None:
+    found = with_tail(RATED, costs(np.append(np.full(usual, 1.0), slow)), None).tail
+    assert found is not None and (found.slow, found.matters) == (len(slow), matters)
+
+
+@pytest.mark.parametrize(("by_sample", "slow"), [([1.0] * 90, 0), ([1.0] * 88 + [20.0] * 2, 2)])
+def test_a_larger_batch_is_no_slow_one(by_sample: list[float], slow: int) -> None:
+    # Batches of 2, 4 and 40 samples, in which a sample takes as long.
+    samples = np.tile([2.0, 4.0, 40.0], 30)
+    seen = replace(costs(samples * by_sample), load_samples=samples)
+    found = with_tail(RATED, seen, None).tail
+    assert found is not None and (found.slow, found.matters) == (slow, slow > 0)
+    # A smaller one that took as long as all is none either.
+    even = replace(costs(np.ones(90)), load_samples=samples)
+    alike = with_tail(RATED, even, None).tail
+    assert alike is not None and alike.slow == 0
+
+
 def test_without_workers_there_is_no_queue_to_hold_up() -> None:
     assert with_tail(RATED, costs(EVEN, workers=0), None).tail is None
 

@@ -101,6 +101,8 @@ def test_an_option_is_told_as_predicted_and_as_measured() -> None:
     unasked = replace(option, trial=None, why="not asked for: --options measures it")
     assert option_line(unasked, SEEN, choice).endswith("; not asked for: --options measures it")
     assert option_line(replace(unasked, predicted=None, why=""), SEEN, choice) == "not measured"
+    larger = option_line(replace(unasked, batch=(16, 8)), SEEN, choice)
+    assert "effective batch 16 instead of 8" in larger and "×2 for SGD" in larger
     failed = option_line(replace(option, trial=4), SEEN, choice)
     assert "out of ram: stopped by vtune: 24 GiB of RAM in use (trial 4)" in failed
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from support.studies import a_trial, write_study
-from support.walks import ASKED, MISSED, OPTION_A, RECORDS, a_walk, an_end
+from support.walks import ASKED, MISSED, OPTION_A, RECORDS, a_rung, a_walk, an_end, climbed
 from vtune.domain.experiment import Limit, Limits
+from vtune.domain.repeated import Repeats
 from vtune.reporting.phases_of_study import PhasesOfStudy, phases_of, read_phases, write_phases
 from vtune.reporting.report_json import report_to_json
 from vtune.reporting.study_report import read_study_report
@@ -55,6 +56,21 @@ def test_numbers_that_are_none_do_not_reach_a_report(tmp_path: Path) -> None:
     told["phases"][0]["rungs"][0]["gain"] = "fast"
     path.write_text(json.dumps(told))
     assert read_phases(path) is None
+
+
+def test_steps_and_options_that_would_repeat_data_read_back_with_the_reason(tmp_path: Path) -> None:
+    skipped = a_rung(turned={"workers": 6}, state="skipped", why="they repeat data", repeats=Repeats.SAME_NUMBERS)
+    phases = (replace(climbed()[0], rungs=(skipped,)), *climbed()[1:])
+    [option] = an_end().options
+    option = replace(option, trial=None, repeats=Repeats.NEXT_RECORD, batch=(4, 2))
+    walk = an_end(phases=phases, options=(option,))
+    found = written(tmp_path / "phases.json", phases_of(walk, ASKED))
+    assert found is not None and found.phases[0].rungs == (skipped,)
+    assert (found.options[0].repeats, found.options[0].batch) == (Repeats.NEXT_RECORD, (4, 2))
+    study = write_study(tmp_path, *RECORDS)
+    write_phases(study.phases, phases_of(walk, ASKED))
+    told = report_to_json(read_study_report(study))["options"][0]
+    assert told["repeats"] == "next_record" and "effective batch 4 instead of 2" in told["another_training"]
 
 
 def test_the_json_has_what_is_promised_of_each_phase_and_adds_what_was_measured(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.studies import a_report, a_trial
-from vtune.analysis.repeated_words import in_present_settings
+from vtune.analysis.repeated_words import how_to_mend, in_present_settings
 from vtune.domain.advice import Advice
 from vtune.domain.record import TrialRecord
 from vtune.domain.repeated import Repeated, Repeats
@@ -52,6 +52,13 @@ def test_a_ratio_of_single_launches_is_from_no_race() -> None:
     told = choice_to_json(report)
     assert "race)" not in summarize(report).verdict and told["paired_rounds"] is None
     assert all(lost["paired_rounds"] is None for lost in told["lost"])
+
+
+def test_data_that_workers_repeat_is_mended_first() -> None:
+    found = Repeated(reason=Repeats.SAME_NUMBERS, workers=4, dataset="Patches", where="data.py:8", generator="self.rng")
+    invalid = a_trial(2, 40.0, asked=FOUR, measured={"repeated": found}, status=TrialStatus.INVALID)
+    assert summarize(a_report(a_trial(1, 10.0), invalid)).next[0] == how_to_mend(found)
+    assert how_to_mend(found) not in summarize(a_report(*SINGLE)).next
 
 
 ADVICE = "try 2 workers"

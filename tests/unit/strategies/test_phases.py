@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, asked_for, launched
+from vtune.analysis.choose import choose
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding, Limit, Limits
-from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times
+from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times, rolled_back
 from vtune.domain.record import TrialRecord
+from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import Proposal, TrialStatus
 from vtune.strategies.confirm import MOST_LAUNCHES
 from vtune.strategies.phases import Phases
@@ -145,6 +147,26 @@ def test_rungs_that_are_too_noisy_to_tell_end_no_ladder_and_win_nothing() -> Non
     [outcome] = phases.walk(history).phases
     assert rungs(outcome) == [({"workers": workers}, "undecided") for workers in (2, 4, 6, 8)]
     assert outcome.kept == {} and {rung.gain for rung in outcome.rungs} == {None}
+
+
+def noisy_at_four(settings: Settings) -> Told:
+    """Of 4 workers a single launch shows that they are faster than 1, and nothing against 2."""
+    noisy = {"samples_per_s_ci95": (12.0, 55.0)} if settings["workers"] == 4 else {}
+    return {1: 10.0, 2: 20.0, 4: 30.0}[settings["workers"]], noisy
+
+
+@pytest.mark.parametrize(("confirm", "workers", "state"), [(False, 2, "undecided"), (True, 4, "kept")])
+def test_a_step_that_is_not_decided_wins_only_by_a_race_against_the_one_that_was_kept(
+    confirm: bool, workers: int, state: str
+) -> None:
+    phases = the_phases(only(a_phase(1, "workers", 1, 2, 4)), confirm=confirm)
+    history = MadeUp(noisy_at_four).run(phases)
+    walk = phases.walk(history)
+    assert walk.best is not None and walk.best.settings["workers"] == workers
+    assert [rung.state for rung in walk.phases[0].rungs] == ["kept", state]
+    chosen = choose(history, rolled_back=rolled_back(walk.phases[0].rungs)).best
+    assert chosen is not None and chosen.settings["workers"] == workers
+    assert dict(walk.phases[0].kept) == {"workers": workers}
 
 
 def test_what_ends_one_ladder_of_a_phase_says_nothing_of_the_next() -> None:
@@ -865,3 +887,56 @@ def test_a_knob_of_the_users_own_is_a_phase_like_any_other() -> None:
     history = MadeUp(lambda settings: loader(settings) * (2.0 if settings["flip"] == 2 else 1.0), own).run(walker)
     assert {"workers": 4, "flip": 2} in asked_for(history)
     assert walker.walk(history).settings == {"workers": 4, "flip": 2}
+
+
+COPIES = Repeated(reason=Repeats.SAME_NUMBERS, workers=2, dataset="Patches", where="data.py:8", generator="self.rng")
+
+
+class RepeatsData(MadeUp):
+    """Two workers or more draw the same numbers: each of its trials with another number than the user's is invalid."""
+
+    def measure(self, proposal: Proposal, history: Sequence[TrialRecord]) -> TrialRecord:
+        record = super().measure(proposal, history)
+        workers = proposal.settings.get("workers", self.own["workers"])
+        if workers in (1, self.own["workers"]):
+            return record
+        measured = replace(record.measurement, repeated=COPIES)
+        return replace(record, status=TrialStatus.INVALID, detail="they repeat data", measurement=measured)
+
+
+def test_data_that_workers_repeat_ends_their_ladder_and_promises_nothing_of_more_of_them() -> None:
+    options = (
+        Option(name="A", settings={"batch_size": Times(factor=2), "workers": 4}),
+        Option(name="B", settings={"batch_size": Times(factor=2)}),
+        Option(name="C", settings={"prefetch_factor": 4}),
+    )
+    plan = replace(only(WORKERS), options=options)
+    for asked in (False, True):
+        phases = the_phases(plan, options=asked)
+        history = RepeatsData(loader).run(phases)
+        walk = phases.walk(history)
+        assert rungs(walk.phases[0]) == [({"workers": 2}, "rejected"), ({"workers": 4}, "skipped"),
+                                         ({"workers": 6}, "skipped")]  # fmt: skip
+        assert {rung.repeats for rung in walk.phases[0].rungs} == {Repeats.SAME_NUMBERS}
+        first, second, third = walk.options
+        assert (first.repeats, first.predicted, first.trial) == (Repeats.SAME_NUMBERS, None, None)
+        assert second.repeats is None and third.repeats is None
+        assert [option.trial is not None for option in walk.options] == [False, asked, asked]
+        # Another training, by the settings.
+        assert [option.batch for option in walk.options] == [(2, 1), (2, 1), None]
+
+
+def test_where_the_users_own_workers_repeat_data_no_other_number_but_one_is_ruled_out_by_it() -> None:
+    own = {**OWN, "workers": 4}
+    measured = {"repeated": COPIES, "effective_settings": {"workers": 4}}
+    phases = the_phases(only(a_phase(1, "workers", 1, 2, 6)), own)
+    history = MadeUp(lambda s: (10.0, measured), own).run(phases)
+    assert asked_for(history) == [{}]
+    ruled_out = {rung.turned["workers"]: rung.repeats for rung in phases.walk(history).phases[0].rungs}
+    assert ruled_out == {6: Repeats.SAME_NUMBERS, 2: Repeats.SAME_NUMBERS, 1: None}
+
+
+def test_a_phase_whose_values_the_model_names_tries_no_more_workers_that_repeat_data() -> None:
+    plan = only(replace(a_phase(1, "workers"), rungs=(), by_model=True))
+    history = RepeatsData(loader).run(the_phases(plan))
+    assert asked_for(history) == [{}, {"workers": 2}, {"workers": 0}]

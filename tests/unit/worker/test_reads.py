@@ -116,6 +116,24 @@ def line_at(where: str) -> str:
         return source.read().splitlines()[int(number) - 1]
 
 
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "MT19937"])
+def test_how_far_a_generator_is_along_its_sequence_is_told_and_a_jump_is_far(kind: str) -> None:
+    from _vtune_hooks.generators import state_of
+
+    bits = getattr(np.random, kind)
+    rng = np.random.Generator(bits(42))
+    rng.random(3)
+    before = state_of(rng)
+    rng.random(40)
+    after, jumped = state_of(rng), state_of(np.random.Generator(bits(42).jumped()))
+    assert before is not None and after is not None and jumped is not None
+    assert before[1] == after[1] and 0 < after[2] - before[2] <= 80
+    assert jumped[1] != before[1] or 2**100 < (jumped[2] - before[2]) % 2**128 < 2**128 - 2**100 or kind == "Philox"
+    assert kind != "Philox" or jumped[2] - before[2] > 2**100
+    if kind.startswith("PCG64"):
+        assert after[2] - before[2] == 40
+
+
 def test_a_closed_over_generator_is_found_too() -> None:
     rng = random.Random(3)
 
@@ -163,7 +181,7 @@ def test_a_state_is_read_without_drawing_and_changes_with_each_draw(make: Any, d
     for _ in range(3):
         assert draw(looked_at) == draw(left_alone)
         states.append(state_of(looked_at))
-    assert len({before[0], *(state for state, _ in states)}) == 4 and len({stream for _, stream in states}) == 1
+    assert len({before[0], *(one[0] for one in states)}) == 4 and len({one[1] for one in states}) == 1
 
 
 def test_a_large_tree_of_attributes_is_searched_in_part() -> None:

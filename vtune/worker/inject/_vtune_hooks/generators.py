@@ -24,6 +24,11 @@ MOST_GENERATORS = 16
 _PLAIN = (str, bytes, bytearray, int, float, bool, complex, type(None), range, slice, ModuleType)
 # Of numpy's bit generators: what stays as long as numbers are drawn, and another seed changes.
 _STREAM = {"PCG64": "inc", "PCG64DXSM": "inc", "Philox": "key", "MT19937": "key"}
+# Their states are a linear sequence: by what each is multiplied before the increment is added (numpy's pcg64.h).
+_MULTIPLIER = {"PCG64": 0x2360ED051FC65DA44385DF649FCCF645, "PCG64DXSM": 0xDA942042E4DD58B5}
+_BITS = 128
+# Checksums of its state, and of the part of it that drawing leaves as it is; how far along that sequence it is.
+State = tuple[int, "int | None", "int | None"]
 
 
 # Its name, what holds it, the thing itself, the attribute or variable that it is, and how deep it lies.
@@ -54,7 +59,7 @@ def generators_of(dataset: Any) -> list[Found]:
         if is_generator(thing):
             if id(thing) not in known:
                 known.add(id(thing))
-                found.append(Found(name, thing, _where(owner, attribute)))
+                found.append(Found(name, thing, where_set(owner, attribute)))
         elif depth < DEEPEST:
             waiting.extend(_parts(name, owner, thing, attribute, depth + 1, kinds))
     return found
@@ -69,21 +74,48 @@ def is_generator(thing: Any) -> bool:
     return torch is not None and isinstance(thing, torch.Generator) and thing.device.type == "cpu"
 
 
-def state_of(generator: Any) -> tuple[int, int | None] | None:
-    """Checksums of its state, and of the part of it that drawing leaves as it is; None where it cannot be read."""
+def state_of(generator: Any) -> State | None:
+    """None where it cannot be read."""
     try:
         if isinstance(generator, random.Random):
             _, words, gauss = generator.getstate()
-            return zlib.crc32(repr((hash(words), gauss)).encode()), zlib.crc32(repr(hash(words[:-1])).encode())
+            whole, own_words = repr((hash(words), gauss)), repr(hash(words[:-1]))
+            return zlib.crc32(whole.encode()), zlib.crc32(own_words.encode()), words[-1]
         if hasattr(generator, "initial_seed"):
             state = generator.get_state().numpy().tobytes()
-            return zlib.crc32(state), zlib.crc32(repr(generator.initial_seed()).encode())
+            # Torch's has no jumps: one seed, one sequence.
+            return zlib.crc32(state), zlib.crc32(repr(generator.initial_seed()).encode()), 0
         bits = getattr(generator, "bit_generator", None)
         told = bits.state if bits is not None else generator.get_state(legacy=False)
         stream = told["state"].get(_STREAM.get(told["bit_generator"], "")) if isinstance(told["state"], dict) else None
-        return _sum(told), None if stream is None else _sum(stream)
+        return _sum(told), None if stream is None else _sum(stream), _place(told)
     except Exception:
         return None
+
+
+def _place(told: dict[str, Any]) -> int | None:
+    """A jump leaves the stream as it is, and goes far along it."""
+    kind, state = told["bit_generator"], told["state"]
+    if kind == "MT19937":
+        return int(state["pos"])
+    if kind == "Philox":
+        return sum(int(word) << (64 * at) for at, word in enumerate(state["counter"]))
+    if kind in _MULTIPLIER:
+        return _steps_to(int(state["state"]), _MULTIPLIER[kind], int(state["inc"]))
+    return None
+
+
+def _steps_to(state: int, multiplier: int, increment: int) -> int:
+    """From nought: bit by bit, by the sequence's 1, 2, 4, ... steps at once."""
+    mask = (1 << _BITS) - 1
+    at = steps = 0
+    for bit in range(_BITS):
+        if (at ^ state) >> bit & 1:
+            at = at * multiplier + increment & mask
+            steps |= 1 << bit
+        increment = (multiplier + 1) * increment & mask
+        multiplier = multiplier * multiplier & mask
+    return steps
 
 
 def innermost(dataset: Any) -> Any:
@@ -179,7 +211,7 @@ def _of_function(name: str, function: FunctionType, depth: int) -> list[Part]:
     return found + [(name, function, value, "", depth) for value in function.__defaults__ or ()]
 
 
-def _where(owner: Any, attribute: str) -> str | None:
+def where_set(owner: Any, attribute: str) -> str | None:
     """The line that puts it there."""
     try:
         if isinstance(owner, CodeType):

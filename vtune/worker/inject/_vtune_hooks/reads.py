@@ -15,7 +15,16 @@ from typing import Any
 from _vtune_hooks import content, recorder
 from _vtune_hooks.cursor import cursor_of
 from _vtune_hooks.frames import leave_out_of_traceback, unseen
-from _vtune_hooks.generators import Found, generators_of, innermost, place_of, reading_function, state_of
+from _vtune_hooks.generators import (
+    Found,
+    generators_of,
+    innermost,
+    place_of,
+    reading_function,
+    state_of,
+    where_set,
+)
+from _vtune_hooks.own_numbers import Number, numbers_of, walked_by
 from _vtune_hooks.splitting import says_it_splits
 
 MOST_SAMPLES, MOST_BATCHES, MOST_OF_A_BATCH = 48, 24, 8
@@ -39,6 +48,8 @@ class Reads:
         self._prepared_by = prepared_by
         self._tell = tell
         self._generators: list[Found] = []
+        # Of a data set by index: what it held before its first batch.
+        self._numbers: dict[str, int] = {}
         self._begun = False
         self._order = 0
         self._samples = 0
@@ -54,11 +65,14 @@ class Reads:
         try:
             self._generators = generators_of(self._dataset)
             reading = reading_function(self._own, iterable=self._iterable)
+            if not self._iterable:
+                self._numbers = {name: one.value for name, one in numbers_of(self._own).items()}
             self._tell(
                 order=START,
                 states=self._states(),
                 takes=_containers(self._own),
                 places=self._places(),
+                **_of_a_rank(self._dataset, iterable=self._iterable),
                 reads_at=None if reading is None else place_of(reading),
                 prepared_at=None if self._prepared_by is None else place_of(self._prepared_by),
                 says_it_splits=self._iterable and says_it_splits(self._dataset, self._prepared_by),
@@ -90,10 +104,15 @@ class Reads:
             if self._begun and self._order < MOST_STATES:
                 batch["states"] = self._states(batch.pop("random", ()))
                 batch["takes"] = _containers(self._own)
+                changed = self._changed_numbers()
+                batch["numbers"] = {name: one.value for name, one in changed.items()}
                 if not self._order:
                     # Some are made with the first sample.
                     self._generators = generators_of(self._dataset)
-                    batch["places"] = self._places()
+                    set_at = {name: where_set(one.owner, one.attribute) for name, one in changed.items()}
+                    batch["places"] = self._places() | {name: at for name, at in set_at.items() if at is not None}
+                    reading = reading_function(self._own, iterable=self._iterable) if changed else None
+                    batch["walks"] = walked_by(self._own, reading, list(changed))
             self._tell(order=self._order, **{name: value for name, value in batch.items() if name != "random"})
         except Exception:
             self.ends = True
@@ -122,6 +141,11 @@ class Reads:
         self.spent_s += _now() - begun
         self.spent_cpu_s += _cpu() - cpu
 
+    def _changed_numbers(self) -> dict[str, Number]:
+        if self._iterable:
+            return {}
+        return {name: one for name, one in numbers_of(self._own).items() if one.value != self._numbers.get(name)}
+
     def _places(self) -> dict[str, str]:
         return {one.name: one.where for one in self._generators if one.where is not None}
 
@@ -148,6 +172,8 @@ def of_main_process(iterator: Any, number: int) -> None:
         recorder.fact("reads", **fields, **{"pass": number})
 
     reads = Reads(fetcher.dataset, iterable=False, prepared_by=None, tell=tell)
+    if of_a_rank := _of_a_rank(fetcher.dataset, iterable=False):
+        tell(order=START, **of_a_rank)
 
     @unseen
     def collate(data: Any) -> Any:
@@ -163,6 +189,17 @@ def of_main_process(iterator: Any, number: int) -> None:
             raise
 
     fetcher.collate_fn = collate
+
+
+def _of_a_rank(dataset: Any, *, iterable: bool) -> dict[str, Any]:
+    """Beside other ranks: how many items a data set by index has, and a checksum of its attributes, which is another
+    where each rank has a part of the data."""
+    if iterable or (recorder._number_in_environment("WORLD_SIZE") or 1) < 2:
+        return {}
+    try:
+        return {"items": len(dataset), "attributes": content.sums_of(dataset)[0]}
+    except Exception:
+        return {}
 
 
 def _containers(dataset: Any) -> dict[str, int]:
