@@ -74,6 +74,9 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
+        if measured.fed_by:
+            turned = f"settings turn the loader made at {measured.fed_by[0]}"
+            lines.append(Advice(f"{turned}; the other loaders stay as they are"))
     # What workers gather goes with them at the epoch's end: where they persist it would last for the run.
     gather = any(one.who == "workers" for one in measured.ram_growth)
     if not gather and (without_s := _epoch_without_restarts(measured, again)) is not None:

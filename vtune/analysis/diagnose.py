@@ -130,9 +130,9 @@ def _waits_for_storage(measured: Measurement) -> bool:
 def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroom: float | None) -> str:
     worth = headroom is not None and headroom >= WORTH_SAYING
     at_most = f"; better loading could win at most {headroom:.2g}×" if worth else ""
-    what = "for its loader"
+    what = "for its loaders" if measured.fed_by else "for its loader"
     if wait > 2 * (measured.data_wait_fraction or 0) and wait > WAITS_LITTLE:
-        what = "for its loader, most of it at the start of each epoch,"
+        what = f"{what}, most of it at the start of each epoch,"
     elif (measured.other_loaders_wait_fraction or 0) > wait / 2:
         what = "for a loader other than the one that feeds its steps"
     match bottleneck:
@@ -198,6 +198,9 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
             f"the loader alone could deliver up to {rate(measured.loader_samples_per_s)} samples/s,"
             f" the rest of the step could take {rate(measured.compute_samples_per_s)}"
         )
+    if measured.fed_by:
+        places = ", ".join(measured.fed_by)
+        lines.append(f"{len(measured.fed_by)} loaders feed its steps, and the samples of all of them count: {places}")
     lines += run_lines(measured)
     tree = measured.tree_cores
     if tree is not None and tree > CORES_FULL * machine.cores:

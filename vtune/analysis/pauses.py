@@ -45,8 +45,8 @@ def stops_of(roles: Roles, facts: Sequence[Fact]) -> list[Stop]:
     ended = {fact.data.get("pass") for fact in own if fact.name == "pass_end"}
     goes_on = sorted(
         [
-            *(one.begun_s for one in roles.passes if one.begun_s is not None),
-            *(batch.asked_s for batch in roles.batches),
+            *(one.begun_s for feeder in roles.feeders for one in feeder.passes if one.begun_s is not None),
+            *(batch.asked_s for batch in roles.fed),
             *(save.begun_s for save in saves),
             *ends,
         ]

@@ -25,7 +25,7 @@ NO_BATCH_WORDS = {
     NoBatch.RANKS_APART: "the training's processes do not step together",
     NoBatch.RANKS_UNSEEN: "some of the training's processes were not seen",
     NoBatch.FEW_STEPS: "too few optimizer steps were seen",
-    NoBatch.SEVERAL_LOADERS: "several loaders feed its steps, and the samples of one are counted",
+    NoBatch.SEVERAL_LOADERS: "several loaders feed each step, and whether it uses all of their samples cannot be seen",
 }
 
 
