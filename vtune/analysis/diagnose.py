@@ -169,7 +169,9 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
 def _paused_verdict(pause: Pause) -> str:
     often = f" every {pause.every_steps:.0f} steps" if pause.every_steps is not None else ""
     waits = (
-        f"; {pause.wait_fraction:.0%} of the time it waits for batches" if pause.wait_fraction >= WAITS_LITTLE else ""
+        f"; {pause.wait_fraction:.0%} of the time it waits for the {pause.what}'s loader"
+        if pause.wait_fraction >= WAITS_LITTLE
+        else ""
     )
     return (
         f"{pause.what}-bound: {pause.time_fraction or 0.0:.0%} of the time goes into a {pause.what}{often}"
@@ -183,10 +185,12 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     lines = []
     if measured.step_time_s is not None:
         mean = measured.step_time_s.mean
-        lines.append(f"of {seconds(mean)} a step, {seconds(mean * wait)} are spent in next() of loaders")
         other = measured.other_loaders_wait_fraction or 0.0
-        if other >= WAITS_LITTLE:
-            lines.append(f"{seconds(mean * other)} of it in another loader than the one whose batches are counted")
+        own = "its own loaders" if measured.fed_by else "its own loader"
+        beside = f", {seconds(mean * other)} in that of {_whose_loader(measured)}" if other >= WAITS_LITTLE else ""
+        lines.append(
+            f"of {seconds(mean)} a step, {seconds(mean * (wait - other))} are spent in next() of {own}{beside}"
+        )
     if worker is not None and isinstance(workers, int) and workers > 0:
         cpu = f", {worker.cpu_fraction:.0%} of it computing" if worker.cpu_fraction is not None else ""
         one = "worker needs" if workers == 1 else "workers need each"
@@ -212,6 +216,13 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
         lines.append("less sure: the rate is the window's own, not that of a replay of its loader")
     lines += steady_lines(measured)
     return lines
+
+
+def _whose_loader(measured: Measurement) -> str:
+    """Most of the waiting for loaders that feed no step."""
+    other = measured.other_loaders_wait_fraction or 0.0
+    validating = sum(pause.wait_fraction for pause in in_rate_as(measured, "validation"))
+    return "the validation's loader" if validating > other / 2 else "a loader that feeds no step"
 
 
 def _period_line(measured: Measurement) -> list[str]:

@@ -121,6 +121,10 @@ def test_a_validation_every_few_steps_is_named_and_is_no_work_of_the_main_proces
     assert pause.time_fraction == pytest.approx(18 / 22.6, abs=0.02)
     assert found.after_step_s == pytest.approx(0.0001, abs=0.00005)
     assert found.outside_fraction is not None and found.outside_fraction < 0.1
+    # All waiting for batches is one figure: the training's own and the validation's.
+    own = 0.0002 * 4 / (4 * 0.0226)
+    assert found.data_wait_fraction == pytest.approx(own + pause.wait_fraction, abs=0.01)
+    assert found.other_loaders_wait_fraction == pytest.approx(pause.wait_fraction, abs=0.01)
     told = diagnose(found, MACHINE)
     assert told.bottleneck == "validation" and "every 4 steps" in told.verdict
     assert not any("host" in line or "logging" in line for line in (told.verdict, *told.why, *told.next))
