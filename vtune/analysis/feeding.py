@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
 
 from vtune.domain.events import BatchDelivered, Fact, OptimizerStepped
 
@@ -16,6 +18,9 @@ LEAST_SHARE = 0.2
 FEEDS_TOO = 0.4
 # Loaders in turns together deliver in this share of the steps, and each of them mostly alone.
 MOSTLY = 0.9
+# Deliveries this far apart, in times of the usual distance, are no steady feed; and so few show none.
+STEADILY = 2.0
+LEAST_DELIVERIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +51,27 @@ def find_feeding(
 ) -> Feeding:
     loaders = _loaders(steps, batches, facts)
     learning = [loader for loader in loaders if loader.learns_in]
-    feeding = _in_turns(learning, len(steps)) or _in_each(loaders)
+    feeding = _in_turns(learning, len(steps)) or _in_each(loaders, len(steps))
     most = max((loader.share for loader in feeding), default=0.0)
     # Of equals the first that was iterated: a step more or less must not turn another one.
     feeding.sort(key=lambda loader: (loader.share < MOSTLY * most, min(loader.numbers)))
     return Feeding(loaders=tuple(feeding), others=tuple(loader for loader in loaders if loader not in feeding))
 
 
-def _in_each(loaders: Sequence[Loader]) -> list[Loader]:
+def _in_each(loaders: Sequence[Loader], steps: int) -> list[Loader]:
     best = max(loaders, key=lambda loader: loader.share, default=None)
     if best is None or best.share < LEAST_SHARE:
-        return []
+        only = [loader for loader in loaders if loader.learns_in]
+        return only if len(only) == 1 and _delivers_steadily(only[0], steps) else []
     alike = [one for one in loaders if one is not best and one.share >= FEEDS_TOO and one.learns_in]
     return [best, *alike]
+
+
+def _delivers_steadily(loader: Loader, steps: int) -> bool:
+    """Many steps of one batch, and the next batch as many steps later: to the last step that was seen."""
+    windows = sorted(loader.learns_in)
+    apart = [after - before for before, after in pairwise([*windows, max(steps, windows[-1] + 1)])]
+    return len(windows) >= LEAST_DELIVERIES and max(apart) <= STEADILY * median(apart)
 
 
 def _in_turns(learning: Sequence[Loader], steps: int) -> list[Loader]:
