@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtune.analysis.forwards import Uses, uses_of_batches
 from vtune.analysis.lockstep import in_lockstep
 from vtune.analysis.observed import Observed
 from vtune.analysis.roles import Roles, find_roles
@@ -34,6 +35,8 @@ class StepUse:
     """What one optimizer step of one process used."""
 
     samples: int
+    # With those of batches that it left out: the rate counts them.
+    got: int
     # It may use up what the end of an epoch leaves.
     ends_pass: bool
     # Its first batch is the first of its pass, which may have been read ahead.
@@ -47,7 +50,7 @@ def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
         return measured
     own = [_roles_of(pid, roles, observed) for pid in roles.ranks]
     seen = [one for one in own if one is not None]
-    used = [_used_by_step(one, observed.backwards) for one in seen]
+    used = [_used_by_step(one, observed.backwards, observed.facts) for one in seen]
     steps = _together([one.steps for one in used]) if len(used) == len(own) else []
     counted = steps or next(one.steps for one, of in zip(used, seen, strict=True) if of is roles)
     if not counted or not sum(use.samples for use in counted):
@@ -62,13 +65,13 @@ def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
         no_batch = NoBatch.RANKS_UNSEEN
     if roles.rows_unknown:
         no_batch = NoBatch.ROWS_UNKNOWN
-    if roles.beside and any(one.several_to_a_backward for one in used):
-        no_batch = NoBatch.SEVERAL_LOADERS
+    if any(one.is_guess for one in used):
+        no_batch = NoBatch.SEVERAL_LOADERS if roles.beside else NoBatch.JOINED_OR_SKIPPED
     by_rank = 1 if steps else len(roles.ranks)
     rows = _rows(roles)
     consumed = Consumed(
         by_step=_histogram([use.samples * by_rank for use in counted]),
-        mean=by_rank * sum(use.samples for use in counted) / len(counted),
+        mean=by_rank * sum(use.got for use in counted) / len(counted),
         no_batch=no_batch,
         rows=rows,
         batch_bytes=_batch_bytes(roles, observed.facts, rows),
@@ -82,20 +85,24 @@ def with_consumed(measured: Measurement, observed: Observed) -> Measurement:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Used:
     steps: list[StepUse]
-    # Most steps have more batches than backwards: put together, or some of them left out.
-    several_to_a_backward: bool
+    # Most steps have more batches than backwards, and nothing tells whether all of them are used.
+    is_guess: bool
 
 
-def _used_by_step(roles: Roles, backwards: Sequence[Backward]) -> _Used:
+def _used_by_step(roles: Roles, backwards: Sequence[Backward], facts: Sequence[Fact]) -> _Used:
     """Of one process, all its steps."""
     taken = _by_backwards(roles, sorted(b.started_s for b in backwards if b.pid == roles.pid))
     used = taken.by_step if taken.by_step is not None else _by_delivery(roles)
+    uses = uses_of_batches(roles, used, facts) if taken.several_to_a_backward else Uses.ALL
+    got = [_samples(batches) for batches in used]
+    if uses is Uses.ONE:
+        used = [batches[-1:] for batches in used]
     feeder = _feeder_of(roles)
     last, first = _ends_and_begins(roles)
     found = []
     before: BatchDelivered | None = None
     pass_before: dict[int, int] = {}
-    for batches in used:
+    for at, batches in enumerate(used):
         passes: dict[int, set[int]] = defaultdict(set)
         for batch in batches:
             passes[feeder[batch.loader]].add(batch.pass_number)
@@ -104,14 +111,19 @@ def _used_by_step(roles: Roles, backwards: Sequence[Backward]) -> _Used:
         after_end = not batches and before is not None and id(before) in last
         found.append(
             StepUse(
-                samples=sum(batch.samples or batch.leading for batch in batches),
+                samples=_samples(batches),
+                got=got[at],
                 ends_pass=several or after_end or any(id(batch) in last for batch in batches),
                 begins_pass=across or any(id(batch) in first for batch in batches),
             )
         )
         before = batches[-1] if batches else before
         pass_before |= {feeder[batch.loader]: batch.pass_number for batch in batches}
-    return _Used(steps=found, several_to_a_backward=taken.several_to_a_backward)
+    return _Used(steps=found, is_guess=uses is Uses.UNKNOWN)
+
+
+def _samples(batches: Sequence[BatchDelivered]) -> int:
+    return sum(batch.samples or batch.leading for batch in batches)
 
 
 def _feeder_of(roles: Roles) -> dict[int, int]:
@@ -122,6 +134,7 @@ def _feeder_of(roles: Roles) -> dict[int, int]:
 class _Taken:
     # None where batches and backwards do not tell of each other.
     by_step: list[list[BatchDelivered]] | None
+    # Most steps have more batches than backwards: put together, or some of them left out.
     several_to_a_backward: bool
 
 
@@ -222,6 +235,7 @@ def _together(used: Sequence[Sequence[StepUse]]) -> list[StepUse]:
     return [
         StepUse(
             samples=sum(use.samples for use in step),
+            got=sum(use.got for use in step),
             ends_pass=any(use.ends_pass for use in step),
             begins_pass=any(use.begins_pass for use in step),
         )

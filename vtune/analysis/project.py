@@ -121,7 +121,8 @@ def _samples_per_epoch(
     if planned.samples_per_epoch:
         return planned.samples_per_epoch, "data"
     if planned.iterations_per_epoch and measured.samples_per_step:
-        batch = measured.effective_batch or measured.samples_per_step
+        leaves_out = measured.consumed is not None and measured.consumed.leaves_out
+        batch = (None if leaves_out else measured.effective_batch) or measured.samples_per_step
         return round(planned.iterations_per_epoch * batch), "iterations"
     return (by_pass, "data") if by_pass else (None, None)
 

@@ -154,7 +154,7 @@ def whole_data_set(log: TrainingLog) -> None:
         (read_by_a_thread, 16, None),
         (a_look_at_the_first_batch, 16, None),
         (several_losses, 8, None),
-        (two_batches_to_a_backward, 16, None),
+        (two_batches_to_a_backward, None, NoBatch.JOINED_OR_SKIPPED),
         (several_steps_of_a_batch, None, NoBatch.SEVERAL_STEPS),
         (without_backwards, 8, None),
         (skipped_batches, 8, None),
