@@ -10,6 +10,7 @@ from vtune.analysis.advice import (
     gain_of,
     in_rate_as,
     next_steps,
+    periodic_share,
 )
 from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.device_words import device_lines, hidden_host
@@ -160,6 +161,12 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
                 f"bound by its computing or by the process that feeds it, which could not be told apart:"
                 f" only {wait:.1%} of the time is spent waiting for data{at_most}"
             )
+        case "compute" if (periodic := periodic_share(measured) or 0.0) > WAITS_MUCH:
+            every = measured.training_cost.period_steps if measured.training_cost is not None else None
+            return (
+                f"bound by its own process: {periodic:.0%} of the time goes into work that only every {every} steps"
+                f" one does, and {wait:.1%} into waiting for data"
+            )
         case "compute":
             return f"compute-bound: only {wait:.1%} of the time is spent waiting for data{at_most}"
         case _:
@@ -226,9 +233,8 @@ def _whose_loader(measured: Measurement) -> str:
 
 
 def _period_line(measured: Measurement) -> list[str]:
-    cost, steps = measured.training_cost, measured.step_time_s
-    if cost is None or cost.period_steps is None or cost.period_extra_s is None or steps is None:
-        return []
-    if cost.period_extra_s < PERIOD_FELT * cost.period_steps * steps.mean:
+    cost = measured.training_cost
+    share = periodic_share(measured)
+    if cost is None or cost.period_extra_s is None or share is None or share < PERIOD_FELT:
         return []
     return [f"every {cost.period_steps} steps one takes {seconds(cost.period_extra_s)} longer: it counts as it comes"]
