@@ -93,6 +93,7 @@ def observed(writer: TrialWriter) -> Observed:
         backwards=log.backwards,
         facts=log.facts,
         telemetry=(),
+        stages=log.stages,
         started_s=-2.0,
     )
 

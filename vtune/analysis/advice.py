@@ -19,6 +19,8 @@ from vtune.domain.trial import TrialStatus
 
 # Below this nothing in the loader can win more than noise.
 WAITS_LITTLE = 0.05
+# Work of every n-th step that takes more of the time than this is the first thing to look at.
+PERIOD_MUCH = 0.25
 # A gain below this is noise and not worth a word.
 WORTH_SAYING = 1.05
 # Data for free that gains less than this, beside a loader that could feed so many times the rate: the steps take it.
@@ -74,6 +76,9 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     waited = (measured.data_wait_fraction or 0.0) - (measured.other_loaders_wait_fraction or 0.0)
     if waited >= WAITS_LITTLE:
         lines += [*_workers(measured, machine, again), *_queue(measured, again)]
+        if measured.fed_by:
+            turned = f"settings turn the loader made at {measured.fed_by[0]}"
+            lines.append(Advice(f"{turned}; the other loaders stay as they are"))
     # What workers gather goes with them at the epoch's end: where they persist it would last for the run.
     gather = any(one.who == "workers" for one in measured.ram_growth)
     if not gather and (without_s := _epoch_without_restarts(measured, again)) is not None:
@@ -93,7 +98,7 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
         overlap = "copies overlap with computing only with .to(device, non_blocking=True) from pinned memory"
         lines.append(Advice(overlap))
     if bottleneck == "compute":
-        lines.append(Advice("more workers or prefetching cannot help; a larger batch or cheaper compute may"))
+        lines.append(Advice(_compute(measured)))
         if measured.tree_cores is not None and measured.tree_cores > CORES_FULL * machine.cores:
             threads = "the number of threads (OMP_NUM_THREADS) may matter more than workers"
             lines.append(Advice(f"all cores are busy: {threads}"))
@@ -104,6 +109,24 @@ def next_steps(measured: Measurement, bottleneck: Bottleneck, machine: Machine, 
     elif measured.tail is not None and measured.tail.matters and waited >= WAITS_LITTLE:
         lines.append(Advice("rare slow batches carry much of the time: --precise sees more of them"))
     return lines
+
+
+def _compute(measured: Measurement) -> str:
+    cost = measured.training_cost
+    if (share := periodic_share(measured)) is not None and cost is not None and share > PERIOD_MUCH:
+        return (
+            f"look at what the training does every {cost.period_steps} steps: it takes {share:.0%} of the time"
+            f" ({seconds(cost.period_extra_s or 0.0)} each)"
+        )
+    return "more workers or prefetching cannot help; a larger batch or cheaper compute may"
+
+
+def periodic_share(measured: Measurement) -> float | None:
+    """Of the time: what every n-th step does beside what all do."""
+    cost, steps = measured.training_cost, measured.step_time_s
+    if cost is None or not cost.period_steps or cost.period_extra_s is None or steps is None or steps.mean <= 0:
+        return None
+    return cost.period_extra_s / (cost.period_steps * steps.mean)
 
 
 def no_faster(earlier: Sequence[TrialRecord], measured: Measurement) -> tuple[Mapping[str, Scalar], ...]:

@@ -20,6 +20,7 @@ UNKNOWN = (
     NoBatch.RANKS_APART,
     NoBatch.FEW_STEPS,
     NoBatch.SEVERAL_LOADERS,
+    NoBatch.JOINED_OR_SKIPPED,
 )
 
 

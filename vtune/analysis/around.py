@@ -13,7 +13,7 @@ from vtune.analysis.cold_start import gained_s
 from vtune.analysis.costs import Costs
 from vtune.analysis.pauses import Stop, pauses_of
 from vtune.analysis.roles import Roles
-from vtune.analysis.window import StepWindow, epochs_are_short, samples_of
+from vtune.analysis.window import StepWindow, epochs_are_short
 from vtune.domain.events import BatchDelivered, BatchLoaded
 from vtune.domain.record import Measurement, Pause
 
@@ -142,8 +142,8 @@ def _pace(
     costs: Costs | None,
 ) -> _Pace | None:
     batches = [batch for window in regular for batch in window.batches]
-    samples, rate = sum(map(samples_of, batches)), measured.samples_per_s
-    if not samples or rate is None or rate <= 0:
+    samples, rate = sum(window.samples for window in regular), measured.samples_per_s
+    if not batches or not samples or rate is None or rate <= 0:
         return None
     by_batch = samples / len(batches) * roles.times
     period_s = by_batch / rate

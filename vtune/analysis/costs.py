@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -158,6 +159,8 @@ def _training_rows(roles: Roles, regular: Sequence[StepWindow], apart: Sequence[
         for before, after in pairwise(roles.batches)
         if before.pass_number == after.pass_number
     }
+    others = [other for other in roles.other_batches if other.main_thread]
+    returned = [other.returned_s for other in others]
     rows = []
     for window in regular:
         for place, batch in enumerate(window.batches):
@@ -166,16 +169,14 @@ def _training_rows(roles: Roles, regular: Sequence[StepWindow], apart: Sequence[
                 continue  # the epoch's last batch, or the trial's
             if any(batch.returned_s < end and begin < ended_s for begin, end in apart):
                 continue
-            others = sum(
-                max(0.0, min(other.returned_s, ended_s) - max(other.asked_s, batch.returned_s))
-                for other in window.other_batches
-                if other.main_thread
-            )
+            # After the step, too: a validation comes between its end and the next batch.
+            first, end = bisect_right(returned, batch.returned_s), bisect_left(returned, ended_s)
+            others_s = sum(other.returned_s - max(other.asked_s, batch.returned_s) for other in others[first:end])
             rows.append(
                 _Row(
                     batch=batch,
                     own_s=ended_s - batch.returned_s,
-                    others_s=others,
+                    others_s=others_s,
                     step=window.number,
                     place=place,
                     of=len(window.batches),

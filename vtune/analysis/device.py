@@ -125,13 +125,15 @@ def _samples(marks: Sequence[StageEnded], roles: Roles, regular: Sequence[StepWi
 def _after_step_s(samples: Sequence[Sequence[StageEnded]], roles: Roles, stops: Sequence[Stop]) -> float | None:
     """What the training does once its step is over, within an epoch, validations and checkpoints apart. Of the very
     steps that were looked at: where a step does something every other time, the mean of all steps is not theirs."""
-    asked = [batch.asked_s for batch in roles.batches]
+    fed = roles.fed
+    asked = [batch.asked_s for batch in fed]
     stops = sorted(stops, key=_begun)
     took = []
     for marks in samples:
         ended_s = marks[-1].host_s
         place = bisect_left(asked, ended_s)
-        if 0 < place < len(asked) and roles.batches[place - 1].pass_number == roles.batches[place].pass_number:
+        goes_on = 0 < place < len(asked) and (roles.beside or fed[place - 1].pass_number == fed[place].pass_number)
+        if goes_on:
             apart = stops[bisect_left(stops, ended_s, key=_begun) : bisect_left(stops, asked[place], key=_begun)]
             took.append(max(0.0, asked[place] - ended_s - sum(stop.seconds for stop in apart)))
     return _mean(took)

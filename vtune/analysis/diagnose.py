@@ -10,6 +10,7 @@ from vtune.analysis.advice import (
     gain_of,
     in_rate_as,
     next_steps,
+    periodic_share,
 )
 from vtune.analysis.compare import CORES_FULL
 from vtune.analysis.device_words import device_lines, hidden_host
@@ -130,9 +131,9 @@ def _waits_for_storage(measured: Measurement) -> bool:
 def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroom: float | None) -> str:
     worth = headroom is not None and headroom >= WORTH_SAYING
     at_most = f"; better loading could win at most {headroom:.2g}×" if worth else ""
-    what = "for its loader"
+    what = "for its loaders" if measured.fed_by else "for its loader"
     if wait > 2 * (measured.data_wait_fraction or 0) and wait > WAITS_LITTLE:
-        what = "for its loader, most of it at the start of each epoch,"
+        what = f"{what}, most of it at the start of each epoch,"
     elif (measured.other_loaders_wait_fraction or 0) > wait / 2:
         what = "for a loader other than the one that feeds its steps"
     match bottleneck:
@@ -160,6 +161,12 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
                 f"bound by its computing or by the process that feeds it, which could not be told apart:"
                 f" only {wait:.1%} of the time is spent waiting for data{at_most}"
             )
+        case "compute" if (periodic := periodic_share(measured) or 0.0) > WAITS_MUCH:
+            every = measured.training_cost.period_steps if measured.training_cost is not None else None
+            return (
+                f"bound by its own process: {periodic:.0%} of the time goes into work that only every {every} steps"
+                f" one does, and {wait:.1%} into waiting for data"
+            )
         case "compute":
             return f"compute-bound: only {wait:.1%} of the time is spent waiting for data{at_most}"
         case _:
@@ -169,7 +176,9 @@ def _verdict(measured: Measurement, bottleneck: Bottleneck, wait: float, headroo
 def _paused_verdict(pause: Pause) -> str:
     often = f" every {pause.every_steps:.0f} steps" if pause.every_steps is not None else ""
     waits = (
-        f"; {pause.wait_fraction:.0%} of the time it waits for batches" if pause.wait_fraction >= WAITS_LITTLE else ""
+        f"; {pause.wait_fraction:.0%} of the time it waits for the {pause.what}'s loader"
+        if pause.wait_fraction >= WAITS_LITTLE
+        else ""
     )
     return (
         f"{pause.what}-bound: {pause.time_fraction or 0.0:.0%} of the time goes into a {pause.what}{often}"
@@ -183,10 +192,12 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     lines = []
     if measured.step_time_s is not None:
         mean = measured.step_time_s.mean
-        lines.append(f"of {seconds(mean)} a step, {seconds(mean * wait)} are spent in next() of loaders")
         other = measured.other_loaders_wait_fraction or 0.0
-        if other >= WAITS_LITTLE:
-            lines.append(f"{seconds(mean * other)} of it in another loader than the one whose batches are counted")
+        own = "its own loaders" if measured.fed_by else "its own loader"
+        beside = f", {seconds(mean * other)} in that of {_whose_loader(measured)}" if other >= WAITS_LITTLE else ""
+        lines.append(
+            f"of {seconds(mean)} a step, {seconds(mean * (wait - other))} are spent in next() of {own}{beside}"
+        )
     if worker is not None and isinstance(workers, int) and workers > 0:
         cpu = f", {worker.cpu_fraction:.0%} of it computing" if worker.cpu_fraction is not None else ""
         one = "worker needs" if workers == 1 else "workers need each"
@@ -198,6 +209,9 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
             f"the loader alone could deliver up to {rate(measured.loader_samples_per_s)} samples/s,"
             f" the rest of the step could take {rate(measured.compute_samples_per_s)}"
         )
+    if measured.fed_by:
+        places = ", ".join(measured.fed_by)
+        lines.append(f"{len(measured.fed_by)} loaders feed its steps, and the samples of all of them count: {places}")
     lines += run_lines(measured)
     tree = measured.tree_cores
     if tree is not None and tree > CORES_FULL * machine.cores:
@@ -211,10 +225,16 @@ def _why(measured: Measurement, machine: Machine) -> list[str]:
     return lines
 
 
+def _whose_loader(measured: Measurement) -> str:
+    """Most of the waiting for loaders that feed no step."""
+    other = measured.other_loaders_wait_fraction or 0.0
+    validating = sum(pause.wait_fraction for pause in in_rate_as(measured, "validation"))
+    return "the validation's loader" if validating > other / 2 else "a loader that feeds no step"
+
+
 def _period_line(measured: Measurement) -> list[str]:
-    cost, steps = measured.training_cost, measured.step_time_s
-    if cost is None or cost.period_steps is None or cost.period_extra_s is None or steps is None:
-        return []
-    if cost.period_extra_s < PERIOD_FELT * cost.period_steps * steps.mean:
+    cost = measured.training_cost
+    share = periodic_share(measured)
+    if cost is None or cost.period_extra_s is None or share is None or share < PERIOD_FELT:
         return []
     return [f"every {cost.period_steps} steps one takes {seconds(cost.period_extra_s)} longer: it counts as it comes"]

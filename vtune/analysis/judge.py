@@ -340,6 +340,11 @@ def _evidence(status: TrialStatus, outcome: TrialOutcome, observed: Observed, la
             "dataset": roles.train.dataset,
             "share": round(roles.train.share, 3),
         }
+        if roles.beside:
+            evidence["loaders_beside"] = [
+                {"key": one.loader.key, "where": one.loader.where, "share": round(one.loader.share, 3)}
+                for one in roles.beside
+            ]
         evidence["other_loaders"] = [{"key": other.key, "share": round(other.share, 3)} for other in roles.others]
     if status is not TrialStatus.COMPLETED and last_words.strip():
         evidence["last_words"] = last_words.strip().splitlines()[-LAST_WORDS_LINES:]

@@ -96,6 +96,7 @@ def measure(
         steps_measured=len(regular),
         ranks=len(roles.ranks),
         loader_rebuilt=roles.rebuilds_its_loader,
+        fed_by=tuple(one.loader.where for one in roles.feeders) if roles.beside else (),
     )
     measured = with_queues(measured, roles, observed.facts)
     if not regular:
@@ -163,7 +164,7 @@ def _regular(
     """A replayed window need not wait for the stock to be gone."""
     first = start_up_steps(windows)
     if not workers_are_seen(roles, loaded):
-        first = max(first, steps_of_stock(windows, roles.stock))
+        first = max(first, *(steps_of_stock(windows, one.stock, one.loader.numbers) for one in roles.feeders), 0)
     stopped = {stop.step for stop in apart}
     return [window for window in windows[first:] if not window.boundary and window.number not in stopped]
 

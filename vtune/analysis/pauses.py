@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from vtune.analysis.roles import Roles
@@ -45,17 +46,20 @@ def stops_of(roles: Roles, facts: Sequence[Fact]) -> list[Stop]:
     ended = {fact.data.get("pass") for fact in own if fact.name == "pass_end"}
     goes_on = sorted(
         [
-            *(one.begun_s for one in roles.passes if one.begun_s is not None),
-            *(batch.asked_s for batch in roles.batches),
+            *(one.begun_s for feeder in roles.feeders for one in feeder.passes if one.begun_s is not None),
+            *(batch.asked_s for batch in roles.fed),
             *(save.begun_s for save in saves),
             *ends,
         ]
     )
+    blocks = validation_blocks(roles, ends)
     validations = [
         _validation(step, block, ends, goes_on, saves, passes, ended)
-        for step, block in validation_blocks(roles, ends).items()
+        for step, block in blocks.items()
         if step < len(ends)
     ]
+    shown = [fact for fact in own if fact.name == "evaluated"]
+    validations += [stop for stop in _without_loader(shown, roles, ends, saves) if stop.step not in blocks]
     by_step: dict[int, list[_Save]] = defaultdict(list)
     for save in saves:
         by_step[save.step].append(save)
@@ -215,6 +219,25 @@ def _validation(
         seconds=end - begun - saved,
         cut_after_batches=cut or None,
     )
+
+
+def _without_loader(
+    shown: Sequence[Fact], roles: Roles, ends: Sequence[float], saves: Sequence[_Save]
+) -> Iterator[Stop]:
+    """Forwards without gradients were seen in some of the pauses between a step and the next batch; those that last
+    half as long, saving apart, are the same."""
+    if not shown:
+        return
+    least_s = min(float(fact.data["ended"]) - float(fact.data["begun"]) for fact in shown) / 2
+    asked = sorted(batch.asked_s for batch in (*roles.fed, *roles.other_batches) if batch.main_thread)
+    for step, (ended_s, next_s) in enumerate(pairwise(ends), 1):
+        place = bisect_left(asked, ended_s)
+        if place == len(asked) or asked[place] >= next_s:
+            continue  # several steps of one batch
+        first, last = bisect_left(saves, ended_s, key=_begun), bisect_left(saves, asked[place], key=_begun)
+        pause_s = asked[place] - ended_s - sum(save.ended_s - save.begun_s for save in saves[first:last])
+        if pause_s >= least_s:
+            yield Stop(what="validation", step=step, begun_s=ended_s, ended_s=asked[place], seconds=pause_s)
 
 
 def _begun(save: _Save) -> float:

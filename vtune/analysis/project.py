@@ -22,6 +22,7 @@ BoundBy = Literal["data", "iterations"]
 # Why nobody knows how long an epoch is.
 SAYS_IT = "vtune.run.samples_per_epoch in an experiment file says it"
 PARTS = f"each pass of its loader goes over other data, and how many of them make an epoch was not seen ({SAYS_IT})"
+SEVERAL = f"several loaders feed its steps, and how many of their samples make an epoch is not known ({SAYS_IT})"
 MORE_PASSES = f"its loader was gone through more often than the planned epochs ({SAYS_IT})"
 
 
@@ -72,14 +73,14 @@ def project(
     rate = measured.samples_per_s
     if rate is None:
         return measured
-    if by_pass is not None and (by_pass < samples if samples is not None else parts is not None):
+    if by_pass is not None and not roles.beside and (by_pass < samples if samples is not None else parts is not None):
         restart_s = 0.0 if measured.restarts_in_rate else around.restart_s
         measured = replace(measured, samples_per_part=by_pass, part_s=by_pass / rate + restart_s)
     if samples is None:
         unknown = {} if parts is None else {"samples_per_epoch": parts}
         return replace(measured, unknown={**measured.unknown, **unknown})
     # A loader that gives less than an epoch has to start again within it.
-    passes = max(1.0, samples / by_pass) if by_pass else 1.0
+    passes = max(1.0, samples / by_pass) if by_pass and not roles.beside else 1.0
     run_s, whole = None, None
     if planned.epochs:
         once_s = around.once_s if around.once_s is not None else measured.first_batch_s or 0.0
@@ -103,6 +104,8 @@ def project(
 
 def _why_no_epoch(roles: Roles, planned: PlannedRun) -> str | None:
     """Why a pass over the loader is no epoch as far as anybody knows; None where it is taken for one."""
+    if roles.beside:
+        return SEVERAL
     if roles.goes_through_parts:
         return PARTS
     returned = [batch.returned_s for batch in roles.batches]
@@ -118,7 +121,8 @@ def _samples_per_epoch(
     if planned.samples_per_epoch:
         return planned.samples_per_epoch, "data"
     if planned.iterations_per_epoch and measured.samples_per_step:
-        batch = measured.effective_batch or measured.samples_per_step
+        leaves_out = measured.consumed is not None and measured.consumed.leaves_out
+        batch = (None if leaves_out else measured.effective_batch) or measured.samples_per_step
         return round(planned.iterations_per_epoch * batch), "iterations"
     return (by_pass, "data") if by_pass else (None, None)
 

@@ -48,8 +48,8 @@ class Rated:
 
 def workers_are_seen(roles: Roles, loaded: Sequence[BatchLoaded]) -> bool:
     """Both sides of the loader are known, so its schedule can be replayed and its stock does not matter."""
-    if epochs_are_short(roles) or not all(batch.main_thread for batch in roles.batches):
-        return False
+    if roles.beside or epochs_are_short(roles) or not all(batch.main_thread for batch in roles.batches):
+        return False  # a replay of one of several loaders would take the others' queues for endless
     return not roles.workers or bool(roles.own_loads(loaded))
 
 
@@ -189,20 +189,23 @@ def _training_cost(costs: Costs) -> TrainingCost:
 def _by_batch_means(
     measured: Measurement, roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[StepWindow]
 ) -> Measurement:
-    """Only the training's side was seen, or the epochs have no steady part: the window as it is, stock dropped."""
+    """Only the training's side was seen, several loaders feed it, or the epochs have no steady part: the window as it
+    is, stock dropped."""
     counts = [window.samples * roles.times for window in regular]
     durations = [window.duration_s for window in regular]
     total_s, samples = sum(durations), sum(counts)
-    mean, interval = rate_with_interval(durations, counts, max(1, roles.workers))
-    seen_from_main = all(batch.main_thread for window in regular for batch in window.batches)
+    mean, interval = rate_with_interval(durations, counts, max(1, roles.workers) * len(roles.feeders))
+    fed = [batch for window in regular for batch in (*window.batches, *window.beside)]
+    seen_from_main = all(batch.main_thread for batch in fed)
     own_wait_s, other_wait_s = sum(w.wait_s for w in regular), sum(w.other_wait_s for w in regular)
     wait_s = own_wait_s + other_wait_s if seen_from_main else None
     busy_s = None if wait_s is None else max(0.0, total_s - wait_s)
-    worker = _seen_cost(roles, loaded, regular)
-    per_batch = samples / roles.times / sum(len(window.batches) for window in regular)
+    worker = _seen_cost(roles, loaded, regular) if not roles.beside else None
     loader_rate: float | None = None
-    if worker is not None:
-        loader_rate = roles.times * roles.workers * per_batch / worker.batch_s
+    if roles.beside:
+        loader_rate = None  # each of them has one of its own
+    elif worker is not None:
+        loader_rate = roles.workers * samples / len(fed) / worker.batch_s
     elif seen_from_main and own_wait_s and not roles.workers:
         loader_rate = samples / own_wait_s
     drained = _drained(roles, loaded, regular)
@@ -224,7 +227,7 @@ def _by_batch_means(
 def _doubts_of_means(measured: Measurement, roles: Roles, drained: int | None, seen_from_main: bool) -> list[Doubt]:
     if measured.steps_measured < STEADY_STEPS:
         return [FewSteps(steps=measured.steps_measured)]
-    if measured.fed_from_stock:
+    if measured.fed_from_stock or (drained and roles.beside):
         return [Drained(batches=drained or 0)]
     assert measured.samples_per_s is not None
     width = half_width(measured.samples_per_s, measured.samples_per_s_ci95)
@@ -232,7 +235,7 @@ def _doubts_of_means(measured: Measurement, roles: Roles, drained: int | None, s
         return [WideInterval(half_width=width, of="steps")]
     if not seen_from_main:
         return [LoaderUnseen(behind="thread")]
-    if roles.workers and (drained is None or measured.loader_samples_per_s is None):
+    if drained is None or (roles.workers and not roles.beside and measured.loader_samples_per_s is None):
         return [LoaderUnseen(behind="workers")]
     return []
 
@@ -242,14 +245,17 @@ def _drained(roles: Roles, loaded: Sequence[BatchLoaded], regular: Sequence[Step
 
     Each pass has a queue of its own, so each is looked at alone, from its first batch in the window to its last.
     """
-    if not roles.workers:
+    queued = (one for feeder in roles.feeders for one in feeder.passes if one.settings.get("workers"))
+    pids = {one.number: set(one.worker_pids) for one in queued}
+    if not pids:
         return 0
-    pids = {one.number: set(one.worker_pids) for one in roles.passes}
-    loads = roles.own_loads(loaded)
+    ours = set().union(*pids.values())
+    loads = [load for load in loaded if load.pid in ours]
     by_pass: dict[int, list[float]] = {}
     for window in regular:
-        for batch in window.batches:
-            by_pass.setdefault(batch.pass_number, []).append(batch.returned_s)
+        for batch in (*window.batches, *window.beside):
+            if batch.pass_number in pids:
+                by_pass.setdefault(batch.pass_number, []).append(batch.returned_s)
     if not loads or not by_pass:
         return None
     finished: dict[int, list[float]] = {}

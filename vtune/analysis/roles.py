@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from vtune.analysis.feeding import Loader, find_feeding
 from vtune.analysis.lockstep import paces
 from vtune.analysis.rows import count_samples
 from vtune.domain.effects import Scalar
 from vtune.domain.events import BatchDelivered, BatchLoaded, Fact, OptimizerStepped
 from vtune.domain.steady import Order
-
-# Below this even the best loader feeds something else than the steps. Several optimizers, or a loader that runs ahead,
-# leave the right one at about a half; validation loaders reach a third.
-LEAST_SHARE = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loader:
-    """All loaders of one key in the training process: one made anew each epoch is still the same loader."""
-
-    key: str
-    numbers: frozenset[int]
-    where: str
-    dataset: str
-    # Share of the windows between steps in which it delivered.
-    share: float
-    # What the script itself asked for, before anything was turned.
-    asked_batch_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +40,20 @@ class TrainPass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Feeder:
+    """A loader that feeds the steps, with its passes and batches in the leading process, in order."""
+
+    loader: Loader
+    passes: tuple[TrainPass, ...]
+    batches: tuple[BatchDelivered, ...]
+    rows_unknown: bool = False
+
+    @property
+    def stock(self) -> int:
+        return stock_of(self.passes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
     pid: int
     # The primary optimizer's steps in the leading process, in order.
@@ -68,7 +64,7 @@ class Roles:
     passes: tuple[TrainPass, ...]
     batches: tuple[BatchDelivered, ...]
     others: tuple[Loader, ...]
-    # Other loaders' batches that the same thread waits for: validation, a second loader in the same step.
+    # Of loaders that feed nothing, as a validation's.
     other_batches: tuple[BatchDelivered, ...]
     # Loader workers of the other ranks.
     peers_worker_pids: tuple[int, ...]
@@ -78,11 +74,28 @@ class Roles:
     rows_unknown: bool = False
     # Samples of all ranks over those of the leading one; None: they step alike.
     paces: float | None = None
+    # Loaders that feed the steps beside `train`, in the same steps or in turns with it.
+    beside: tuple[Feeder, ...] = ()
 
     @property
     def times(self) -> float:
         """By this the leading process's rate is multiplied."""
         return float(len(self.ranks)) if self.paces is None else self.paces
+
+    @property
+    def fed(self) -> tuple[BatchDelivered, ...]:
+        """The batches of all loaders that feed the steps, in the order of their delivery."""
+        if not self.beside:
+            return self.batches
+        beside = (batch for feeder in self.beside for batch in feeder.batches)
+        return tuple(sorted((*self.batches, *beside), key=lambda batch: batch.returned_s))
+
+    @property
+    def feeders(self) -> tuple[Feeder, ...]:
+        """All of them, the one that settings turn first."""
+        if self.train is None:
+            return ()
+        return (Feeder(loader=self.train, passes=self.passes, batches=self.batches), *self.beside)
 
     @property
     def rebuilds_its_loader(self) -> bool:
@@ -106,19 +119,15 @@ class Roles:
 
     @property
     def workers(self) -> int:
-        workers = self.settings.get("workers")
-        return workers if isinstance(workers, int) else 0
+        return _workers(self.settings)
 
     @property
     def prefetch(self) -> int:
-        """By worker; torch's own default where a loader does not say."""
-        prefetch = self.settings.get("prefetch_factor")
-        return prefetch if isinstance(prefetch, int) else 2
+        return _prefetch(self.settings)
 
     @property
     def stock(self) -> int:
-        """Batches that may lie ready before the first step ends."""
-        return self.workers * self.prefetch
+        return stock_of(self.passes)
 
     def own_loads(self, loaded: Sequence[BatchLoaded]) -> list[BatchLoaded]:
         """What the training loader's workers made; a validation loader's workers are others."""
@@ -154,69 +163,64 @@ def find_roles(
     own_steps = tuple(by_process[pid, optimizer])
     own_batches = [batch for batch in delivered if batch.pid == pid and not batch.nested]
     own_facts = [fact for fact in facts if fact.pid == pid]
-    loaders = _loaders(own_steps, own_batches, own_facts)
-    best = max(loaders, key=lambda loader: loader.share, default=None)
-    train = best if best is not None and best.share >= LEAST_SHARE else None
-    passes = _passes(own_facts, train)
-    counted = count_samples(
-        [batch for batch in own_batches if train is not None and batch.loader in train.numbers],
-        {one.number: one.settings.get("batch_size") for one in passes},
-        own_facts,
-        train.numbers if train is not None else frozenset(),
-    )
-    batches = counted.batches
+    feeding = find_feeding(own_steps, own_batches, own_facts)
+    feeders = [_feeder(loader, own_batches, own_facts) for loader in feeding.loaders]
+    first = feeders[0] if feeders else None
+    train = first.loader if first is not None else None
+    fed = {number for one in feeders for number in one.loader.numbers}
     return Roles(
         pid=pid,
         steps=own_steps,
         optimizer=optimizer,
         train=train,
-        passes=_with_samples(passes, batches, own_facts),
-        batches=batches,
-        rows_unknown=counted.rows_unknown,
-        others=tuple(loader for loader in loaders if loader is not train),
-        other_batches=tuple(b for b in own_batches if train is None or b.loader not in train.numbers),
+        passes=first.passes if first is not None else (),
+        batches=first.batches if first is not None else (),
+        rows_unknown=any(one.rows_unknown for one in feeders),
+        others=feeding.others,
+        other_batches=tuple(batch for batch in own_batches if batch.loader not in fed),
         peers_worker_pids=_peers_worker_pids(facts, train, [rank for rank in ranks if rank != pid]),
         ranks=ranks,
         paces=_paces(pid, {rank: by_process[rank, -primary[rank][2]] for rank in ranks}, train, delivered, facts),
+        beside=tuple(feeders[1:]),
     )
+
+
+def _feeder(loader: Loader, own: Sequence[BatchDelivered], facts: Sequence[Fact]) -> Feeder:
+    passes = _passes(facts, loader)
+    counted = count_samples(
+        [batch for batch in own if batch.loader in loader.numbers],
+        {one.number: one.settings.get("batch_size") for one in passes},
+        facts,
+        loader.numbers,
+    )
+    return Feeder(
+        loader=loader,
+        passes=_with_samples(passes, counted.batches, facts),
+        batches=counted.batches,
+        rows_unknown=counted.rows_unknown,
+    )
+
+
+def stock_of(passes: Sequence[TrainPass]) -> int:
+    """Batches that may lie ready before the first step ends."""
+    return _workers(passes[-1].settings) * _prefetch(passes[-1].settings) if passes else 0
+
+
+def _workers(settings: Mapping[str, Scalar]) -> int:
+    workers = settings.get("workers")
+    return workers if isinstance(workers, int) else 0
+
+
+def _prefetch(settings: Mapping[str, Scalar]) -> int:
+    """By worker; torch's own default where a loader does not say."""
+    prefetch = settings.get("prefetch_factor")
+    return prefetch if isinstance(prefetch, int) else 2
 
 
 def settings_in_common(facts: Sequence[Fact]) -> Mapping[str, Scalar]:
     """Before the first step nobody knows which loader is the training's: what all of them run with is its own, too."""
     first, *others = [_in_knob_names(fact.data.get("effective") or {}) for fact in facts if fact.name == "pass"] or [{}]
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
-
-
-def _loaders(
-    steps: Sequence[OptimizerStepped], batches: Sequence[BatchDelivered], facts: Sequence[Fact]
-) -> list[Loader]:
-    known: dict[int, Mapping[str, object]] = {
-        int(fact.data["loader"]): fact.data for fact in facts if fact.name == "loader" and "loader" in fact.data
-    }
-    ends = [step.ended_s for step in steps]
-    windows: dict[str, set[int]] = defaultdict(set)
-    numbers: dict[str, set[int]] = defaultdict(set)
-    for batch in batches:
-        key = str(known.get(batch.loader, {}).get("key", f"loader {batch.loader}"))
-        numbers[key].add(batch.loader)
-        window = bisect_right(ends, batch.returned_s)
-        # After the last step nothing is known yet: the batch may belong to a step that has not ended.
-        if window < len(ends):
-            windows[key].add(window)
-    found = []
-    for key, own in numbers.items():
-        fact = known.get(min(own), {})
-        found.append(
-            Loader(
-                key=key,
-                numbers=frozenset(own),
-                where=str(fact.get("where", "")),
-                dataset=str(fact.get("dataset", "")),
-                share=len(windows[key]) / len(ends),
-                asked_batch_size=_asked_batch_size(fact),
-            )
-        )
-    return sorted(found, key=lambda loader: -loader.share)
 
 
 def _with_samples(
@@ -268,18 +272,7 @@ def _paces(
     return paces([[step.ended_s for step in steps[pid]] for pid in pids], by_step)
 
 
-def _asked_batch_size(fact: Mapping[str, object]) -> int | None:
-    if fact.get("own_batch_sampler"):
-        # torch's own default, which the loader does not use then.
-        return None
-    asked = fact.get("asked")
-    size = asked.get("batch_size") if isinstance(asked, Mapping) else None
-    return size if isinstance(size, int) else None
-
-
-def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...]:
-    if train is None:
-        return ()
+def _passes(facts: Sequence[Fact], loader: Loader) -> tuple[TrainPass, ...]:
     # Told once the indices have shown it, where the sampler is not one of torch's.
     told = {fact.data.get("pass"): fact.data.get("order") for fact in facts if fact.name == "order"}
     return tuple(
@@ -296,7 +289,7 @@ def _passes(facts: Sequence[Fact], train: Loader | None) -> tuple[TrainPass, ...
             order=_order(told.get(fact.data.get("pass"), fact.data.get("order"))),
         )
         for fact in facts
-        if fact.name == "pass" and fact.data.get("loader") in train.numbers
+        if fact.name == "pass" and fact.data.get("loader") in loader.numbers
     )
 
 

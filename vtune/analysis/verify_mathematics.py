@@ -76,7 +76,7 @@ def _accumulated(wanted: Scalar, roles: Roles, backwards: int) -> _Seen:
     ends = [step.ended_s for step in roles.steps]
     if len(ends) <= LEAST_STEPS or not roles.batches:
         return _Seen()
-    at = Counter(bisect_right(ends, batch.returned_s) for batch in roles.batches)
+    at = Counter(bisect_right(ends, batch.returned_s) for batch in roles.fed)
     batches = median(at[number] for number in range(1, len(ends)))
     passes = round(backwards / (len(ends) * max(1, len(roles.ranks))))
     if wanted in (batches, passes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -34,7 +34,8 @@ class StepWindow:
     started_s: float
     ended_s: float
     batches: tuple[BatchDelivered, ...]
-    # Of other loaders, in the same time.
+    # Of the other loaders that feed the steps, in the same time, and of those that do not.
+    beside: tuple[BatchDelivered, ...] = ()
     other_batches: tuple[BatchDelivered, ...]
     # The iterator was restarted inside it: an epoch boundary (validation, checkpoint, new workers).
     boundary: bool
@@ -45,12 +46,12 @@ class StepWindow:
 
     @property
     def samples(self) -> int:
-        return sum(samples_of(batch) for batch in self.batches)
+        return sum(samples_of(batch) for batch in (*self.batches, *self.beside))
 
     @property
     def wait_s(self) -> float:
-        """Main-thread time inside `next()` of the training's loader that falls into this step."""
-        return sum(self._within(batch) for batch in self.batches)
+        """Main-thread time inside `next()` of the training's loaders that falls into this step."""
+        return sum(self._within(batch) for batch in (*self.batches, *self.beside))
 
     @property
     def other_wait_s(self) -> float:
@@ -84,6 +85,7 @@ def step_windows(roles: Roles) -> list[StepWindow]:
     """All steps but the first, which has no beginning."""
     ends = [step.ended_s for step in roles.steps]
     by_window = _by_window(roles.batches, ends)
+    beside = _by_window([batch for feeder in roles.beside for batch in feeder.batches], ends)
     others = _by_window(roles.other_batches, ends)
     starts_pass: set[int] = set()
     if not epochs_are_short(roles):
@@ -99,6 +101,7 @@ def step_windows(roles: Roles) -> list[StepWindow]:
             started_s=ends[n - 1],
             ended_s=ends[n],
             batches=tuple(by_window.get(n, ())),
+            beside=tuple(beside.get(n, ())),
             other_batches=tuple(others.get(n, ())),
             boundary=n in starts_pass,
         )
@@ -119,13 +122,14 @@ def start_up_steps(windows: Sequence[StepWindow]) -> int:
     return len(windows)
 
 
-def steps_of_stock(windows: Sequence[StepWindow], stock_batches: int) -> int:
-    """How many leading windows the batches fed that lay ready before the first step ended."""
+def steps_of_stock(windows: Sequence[StepWindow], stock_batches: int, loaders: Collection[int]) -> int:
+    """How many leading windows the batches fed that lay ready before the first step ended. `loaders`: whose they are,
+    by number."""
     delivered = 0
     for number, window in enumerate(windows):
         if delivered >= stock_batches:
             return number
-        delivered += len(window.batches)
+        delivered += sum(batch.loader in loaders for batch in (*window.batches, *window.beside))
     return len(windows)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# So many times the samples that steps used were delivered, where steps leave every second batch out or more.
+LEFT_OUT = 1.5
+
 
 class NoBatch(StrEnum):
     """Why a training has no exact effective batch."""
@@ -16,6 +19,7 @@ class NoBatch(StrEnum):
     RANKS_UNSEEN = "ranks_unseen"
     FEW_STEPS = "few_steps"
     SEVERAL_LOADERS = "several_loaders"
+    JOINED_OR_SKIPPED = "joined_or_skipped"
 
 
 NO_BATCH_WORDS = {
@@ -25,7 +29,8 @@ NO_BATCH_WORDS = {
     NoBatch.RANKS_APART: "the training's processes do not step together",
     NoBatch.RANKS_UNSEEN: "some of the training's processes were not seen",
     NoBatch.FEW_STEPS: "too few optimizer steps were seen",
-    NoBatch.SEVERAL_LOADERS: "several loaders feed its steps, and the samples of one are counted",
+    NoBatch.SEVERAL_LOADERS: "several loaders feed each step, and whether it uses all of their samples cannot be seen",
+    NoBatch.JOINED_OR_SKIPPED: "each step gets several batches and one backward, and some batches may be left out",
 }
 
 
@@ -42,3 +47,9 @@ class Consumed:
     rows: int | None = None
     # Bytes of such a batch, where all have as many.
     batch_bytes: int | None = None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whole batches that were delivered: rates count them."""
+        steps = sum(count for _, count in self.by_step)
+        return bool(steps) and self.mean * steps > LEFT_OUT * sum(size * count for size, count in self.by_step)

@@ -222,6 +222,9 @@ class Measurement:
     restarts_in_rate: bool = False
     # Each pass over the data has a loader of its own: its workers end with it, whatever its settings say.
     loader_rebuilt: bool = False
+    # Where several loaders feed the steps: where each was made, the one that settings turn first. The samples of all of
+    # them count.
+    fed_by: tuple[str, ...] = ()
     # Where a pass over the loader is only a part of an epoch: its samples, and its time with the restart.
     samples_per_part: int | None = None
     part_s: float | None = None

@@ -106,6 +106,7 @@ def record_from_json(item: Mapping[str, Any]) -> TrialRecord:
         for one in measured.get("ram_growth") or ()
     )
     measured["ram_projected_ci95"] = _pair(measured.get("ram_projected_ci95"))
+    measured["fed_by"] = tuple(measured.get("fed_by") or ())
     measured["workers_rss_bytes"] = tuple(measured.get("workers_rss_bytes") or ())
     measured["projected"] = _made(Projection, measured.get("projected") or {})
     return TrialRecord(

@@ -154,7 +154,7 @@ def whole_data_set(log: TrainingLog) -> None:
         (read_by_a_thread, 16, None),
         (a_look_at_the_first_batch, 16, None),
         (several_losses, 8, None),
-        (two_batches_to_a_backward, 16, None),
+        (two_batches_to_a_backward, None, NoBatch.JOINED_OR_SKIPPED),
         (several_steps_of_a_batch, None, NoBatch.SEVERAL_STEPS),
         (without_backwards, 8, None),
         (skipped_batches, 8, None),
@@ -173,8 +173,10 @@ def test_the_effective_batch_is_exact_or_none_with_the_reason(
     assert ("effective_batch" in found.unknown) == (batch is None)
 
 
-@pytest.mark.parametrize("in_turns", [False, True])
-def test_of_several_loaders_that_feed_the_steps_there_is_no_one_batch(tmp_path: Path, in_turns: bool) -> None:
+@pytest.mark.parametrize(("in_turns", "no_batch"), [(False, NoBatch.SEVERAL_LOADERS), (True, NoBatch.VARIES)])
+def test_of_several_loaders_that_feed_the_steps_there_is_no_one_batch(
+    tmp_path: Path, in_turns: bool, no_batch: NoBatch
+) -> None:
     """A labelled batch of 8 and an unlabelled one of 24 in each step are no batch of 8; nor are tasks in turns."""
     log = TrainingLog(tmp_path)
     log.writer.loader(1, "train.py:9:Unlabelled#0 bbbb")
@@ -184,13 +186,13 @@ def test_of_several_loaders_that_feed_the_steps_there_is_no_one_batch(tmp_path: 
         if not (in_turns and at % 2):
             log.batch(8)
         if not in_turns or at % 2:
-            log.writer.deliver(log.now, log.now + 0.005, at, loader=1, pass_number=1, samples=24)
+            log.writer.deliver(log.now, log.now + 0.004, at, loader=1, pass_number=1, samples=24)
         log.backward()
         log.step()
     found = log.measured()
     assert found.effective_batch is None
-    assert found.consumed is not None and found.consumed.no_batch is NoBatch.SEVERAL_LOADERS
-    assert batch_ratio(found, found) is None
+    assert found.consumed is not None and found.consumed.no_batch is no_batch
+    assert batch_ratio(found, found) == (1.0 if in_turns else None)
 
 
 @pytest.mark.parametrize("steps", [19, 20, 21, 33, 47])

@@ -121,10 +121,51 @@ def test_a_validation_every_few_steps_is_named_and_is_no_work_of_the_main_proces
     assert pause.time_fraction == pytest.approx(18 / 22.6, abs=0.02)
     assert found.after_step_s == pytest.approx(0.0001, abs=0.00005)
     assert found.outside_fraction is not None and found.outside_fraction < 0.1
+    # All waiting for batches is one figure: the training's own and the validation's.
+    own = 0.0002 * 4 / (4 * 0.0226)
+    assert found.data_wait_fraction == pytest.approx(own + pause.wait_fraction, abs=0.01)
+    assert found.other_loaders_wait_fraction == pytest.approx(pause.wait_fraction, abs=0.01)
     told = diagnose(found, MACHINE)
     assert told.bottleneck == "validation" and "every 4 steps" in told.verdict
     assert not any("host" in line or "logging" in line for line in (told.verdict, *told.why, *told.next))
     assert any("every 4 steps" in line for line in told.next)
+
+
+def a_pause_every_tenth_step(writer: TrialWriter, *, shown: int) -> Measurement:
+    """Steps of 10 ms, and 100 ms after every tenth; in the last of those, forwards without gradients were seen."""
+    writer.hello()
+    writer.loader()
+    writer.begin_pass(0, workers=0, length=1000)
+    now, pauses = 0.0, []
+    for j in range(90):
+        writer.deliver(now, now + 0.0002, j)
+        now += 0.010
+        writer.step(now)
+        if j % 10 == 9:
+            pauses.append((now, now + 0.1))
+            now += 0.1
+    for begun, ended in pauses[3 : 3 + shown]:
+        writer.fact("evaluated", begun=begun, ended=ended)
+    return numbers(writer)
+
+
+def test_a_validation_on_batches_of_no_loader_is_named(tmp_path: Path) -> None:
+    found = a_pause_every_tenth_step(TrialWriter(tmp_path), shown=3)
+    [pause] = found.pauses
+    assert (pause.what, pause.every_steps) == ("validation", 10.0)
+    assert pause.seconds == pytest.approx(0.1) and pause.time_fraction == pytest.approx(0.5, abs=0.03)
+    told = diagnose(found, MACHINE)
+    assert told.bottleneck == "validation"
+    assert not any("larger batch" in line for line in told.next)
+
+
+def test_what_only_every_tenth_step_does_is_told_where_nobody_saw_it(tmp_path: Path) -> None:
+    found = a_pause_every_tenth_step(TrialWriter(tmp_path), shown=0)
+    assert found.pauses == ()
+    told = diagnose(found, MACHINE)
+    assert "every 10 steps" in told.verdict
+    assert any("every 10 steps" in line for line in told.next)
+    assert not any("larger batch" in line for line in told.next)
 
 
 def numbers(writer: TrialWriter) -> Measurement:

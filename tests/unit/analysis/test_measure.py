@@ -124,12 +124,13 @@ def test_waiting_for_another_loader_in_the_step_is_waiting_for_data(tmp_path: Pa
     writer = TrialWriter(tmp_path)
     writer.hello()
     writer.loader(0, "train.py:1:Labelled#0")
-    writer.loader(1, "train.py:2:Unlabelled#0")
+    writer.loader(1, "train.py:2:Bank#0")
     writer.begin_pass(0, loader=0, workers=0)
     writer.begin_pass(1, loader=1, workers=0)
     for j in range(60):
         writer.deliver(j, j + 0.01, j, loader=0)
-        writer.deliver(j + 0.01, j + 0.9, j, loader=1, pass_number=1)
+        # Without gradients: a teacher's batch, which feeds no step.
+        writer.deliver(j + 0.01, j + 0.9, j, loader=1, pass_number=1, flags=1)
         writer.step(j + 1.0)
     found = measure(observed(writer), PlannedRun(), None)
     assert found.data_wait_fraction == pytest.approx(0.9, abs=0.01)

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from support.trial_writer import PID, TrialWriter
 from vtune.analysis.roles import find_roles
 from vtune.journal.step_log import StepLog
@@ -68,3 +70,34 @@ def test_a_process_that_stepped_a_little_is_not_a_rank(tmp_path: Path) -> None:
     writer.step(1.0, pid=PID + 5)
     roles = roles_of(writer)
     assert roles.ranks == (PID,) and roles.pid == PID
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_the_only_loader_feeds_however_many_steps_share_its_batch(tmp_path: Path, grad: bool) -> None:
+    """A batch of 64 cut into 8 optimizer steps; a validation comes between."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader(0, "train.py:4:Train#0")
+    writer.loader(1, "train.py:5:Val#0")
+    for j in range(120):
+        if j % 8 == 0:
+            writer.deliver(j, j + 0.1, j // 8, loader=0, flags=5 if grad else 1)
+        if j % 20 == 10:
+            writer.deliver(j + 0.1, j + 0.2, j // 20, loader=1, pass_number=1, flags=1)
+        writer.step(j + 0.9)
+    roles = roles_of(writer)
+    assert (roles.train is not None) == grad
+    assert [other.key for other in roles.others][-1] == "train.py:5:Val#0"
+
+
+@pytest.mark.parametrize("at", [(0, 1, 2), (10, 50, 55)])
+def test_a_loader_that_delivers_now_and_then_feeds_nothing(tmp_path: Path, at: tuple[int, ...]) -> None:
+    """A warm-up from a loader, and then a buffer of the script's own."""
+    writer = TrialWriter(tmp_path)
+    writer.hello()
+    writer.loader()
+    for j in range(60):
+        if j in at:
+            writer.deliver(j, j + 0.1, j)
+        writer.step(j + 0.9)
+    assert roles_of(writer).train is None

@@ -38,5 +38,5 @@ def test_too_few_steps_to_judge_are_taken_after_the_first() -> None:
 
 
 def test_the_stock_is_counted_in_batches() -> None:
-    assert steps_of_stock(steps(1, 1, 1), 0) == 0
-    assert steps_of_stock(steps(1, 1, 1), 2) == 3
+    assert steps_of_stock(steps(1, 1, 1), 0, {0}) == 0
+    assert steps_of_stock(steps(1, 1, 1), 2, {0}) == 3

@@ -160,11 +160,13 @@ def keys_of(*events: tuple[str, Any]) -> list[str]:
     from _vtune_hooks.identity import Keys, Place
 
     keys, found = Keys(), []
-    for what, loader in events:
+    for what, thing in events:
         if what == "made":
-            found.append(keys.give(loader, [], Place(file="/far/away/train.py", line=8, stack_hash="0a")))
+            found.append(keys.give(thing, [], Place(file="/far/away/train.py", line=8, stack_hash="0a")))
+        elif what == "iterated":
+            keys.iterated(*thing)
         else:
-            keys.iterated(loader)
+            keys.gave(thing)
     return found
 
 
@@ -172,15 +174,42 @@ def test_a_key_has_file_line_data_set_and_stack_but_no_folder() -> None:
     assert keys_of(("made", Array())) == ["train.py:8:list#0@0a"]
 
 
-def test_a_loader_made_anew_after_the_first_was_iterated_has_the_same_key() -> None:
+def ordinals(*events: tuple[str, Any]) -> list[int]:
+    return [int(key.split("#")[1].split("@")[0]) for key in keys_of(*events)]
+
+
+def walked(loader: Any) -> list[tuple[str, Any]]:
+    """Its iterator is made, and gives a batch."""
+    iterator = Array()
+    return [("iterated", (loader, iterator)), ("gave", iterator)]
+
+
+def test_a_loader_made_anew_after_the_first_gave_a_batch_has_the_same_key() -> None:
     first, second = Array(), Array()
-    assert len(set(keys_of(("made", first), ("iterated", first), ("made", second)))) == 1
+    assert ordinals(("made", first), *walked(first), ("made", second)) == [0, 0]
 
 
-def test_twins_made_before_either_is_iterated_have_two_keys_in_each_epoch() -> None:
+def test_twins_made_before_either_gave_a_batch_have_two_keys_in_each_epoch() -> None:
     a, b, c, d = (Array() for _ in range(4))
-    events = [("made", a), ("made", b), ("iterated", a), ("iterated", b), ("made", c), ("made", d)]
-    assert [key.split("#")[1] for key in keys_of(*events)] == ["0@0a", "1@0a", "0@0a", "1@0a"]
+    events = [("made", a), ("made", b), *walked(a), *walked(b), ("made", c), ("made", d)]
+    assert ordinals(*events) == [0, 1, 0, 1]
+
+
+def test_an_iterator_that_has_given_nothing_keeps_its_loaders_place() -> None:
+    """`[iter(DataLoader(task)) for task in tasks]`: nobody holds the loaders."""
+    from _vtune_hooks.identity import Keys, Place
+
+    keys, place = Keys(), Place(file="train.py", line=8, stack_hash="0a")
+    iterators: list[Array] = []
+    found = []
+    for _ in range(3):
+        loader = Array()
+        found.append(keys.give(loader, [], place))
+        iterators.append(Array())
+        keys.iterated(loader, iterators[-1])
+    assert [key.split("#")[1][0] for key in found] == ["0", "1", "2"]
+    del iterators[1]
+    assert "#1@" in keys.give(Array(), [], place)
 
 
 def test_a_loader_that_was_thrown_away_is_nobodys_twin() -> None:

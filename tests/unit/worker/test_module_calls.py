@@ -15,7 +15,7 @@ class Listening:
         self.calls = calls
         self.heard: list[str] = []
 
-    def entering(self, module: Any) -> bool:
+    def entering(self, module: Any, given: tuple[Any, ...]) -> bool:
         self.heard.append("entering")
         return True
 

@@ -25,6 +25,15 @@ class Model:
         return iter(self._parameters)
 
 
+class Rows:
+    def __init__(self, rows: int) -> None:
+        self._shape = (rows, 3)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+
 class Training:
     """One iteration by a virtual clock, told to the hooks as the training's calls would."""
 
@@ -33,11 +42,13 @@ class Training:
 
         self.now, self.grad = 0.0, True
         self.records: list[tuple[str, float]] = []
+        self.facts: list[tuple[str, dict[str, Any]]] = []
         calls = SimpleNamespace(watch=lambda _: True, leave_alone=lambda: None, is_lost=False, name="_call_impl")
         monkeypatch.setattr(stages, "_now", lambda: self.now)
         monkeypatch.setattr(stages.precision, "tell", lambda *_: None)
         monkeypatch.setattr(module_calls, "of_modules", lambda: calls)
         monkeypatch.setattr(recorder, "record", lambda *one: self.records.append((NAMES[one[3]], one[5])))
+        monkeypatch.setattr(recorder, "fact", lambda name, **told: self.facts.append((name, told)))
         monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: self.grad))  # type: ignore[arg-type]
         self.stages = stages.Stages()
         self.stages.begin(None)
@@ -45,8 +56,8 @@ class Training:
     def works(self, seconds: float) -> None:
         self.now += seconds
 
-    def forward(self, model: Model, seconds: float) -> None:
-        told = self.stages.open and self.stages.entering(model)
+    def forward(self, model: Model, seconds: float, *given: Any) -> None:
+        told = self.stages.open and self.stages.entering(model, given)
         self.now += seconds
         if told:
             self.stages.left()
@@ -148,3 +159,24 @@ def test_an_iteration_that_ends_with_another_optimizer_is_no_sample(training: Tr
     training.backward(5)
     training.step(is_last=False)
     assert training.over() == {} and training.stages.spoiled == 1
+
+
+def test_the_rows_that_models_learn_from_are_told_for_the_whole_iteration(training: Training) -> None:
+    """A batch that leads to nothing comes first; a second one begins the same step anew."""
+    model, other, teacher = Model(), Model(), Model(learns=False)
+    training.forward(model, 1, Rows(8), {})
+    training.works(1)
+    training.stages.begin(None)
+    training.forward(teacher, 1, Rows(8), {})
+    training.forward(other, 1, {"images": Rows(24)})
+    training.forward(model, 1, Rows(8), {})
+    training.backward(5)
+    training.step(is_last=True)
+    training.over()
+    training.stages.begin(None)
+    training.forward(model, 1, Rows(5), {})
+    training.backward(5)
+    training.step(is_last=True)
+    training.over()
+    told = [[(number, rows) for number, rows, _ in one["forwards"]] for _, one in training.facts]
+    assert told == [[(0, 8), (1, 24), (0, 8)], [(0, 5)]]

@@ -71,23 +71,40 @@ def _tail(file: str, frame: FrameType) -> str:
 
 
 class Keys:
-    """Gives out keys. The ordinal tells twins apart: made at one place before the first of them was iterated."""
+    """Gives out keys. The ordinal tells twins apart: made at one place before the first of them gave a batch."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[int, weakref.ref[Any]]] = {}
+        # By place and ordinal, the loader and its iterators that have given nothing yet. An iterator outlives a loader
+        # that nobody else holds: `iter(DataLoader(...))`.
+        self._waiting: dict[str, dict[int, list[weakref.ref[Any]]]] = {}
 
     def give(self, loader: object, dataset: object, place: Place) -> str:
         name = f"{os.path.basename(place.file)}:{place.line}:{type(dataset).__name__}"
         base = f"{name}@{place.stack_hash}"
         waiting = self._waiting.setdefault(base, {})
-        for ordinal in [ordinal for ordinal, twin in waiting.items() if twin() is None or twin() is loader]:
+        for ordinal in [n for n, alive in waiting.items() if not _is_alive(alive) or _holds(alive, loader)]:
             del waiting[ordinal]
         ordinal = next(number for number in range(len(waiting) + 1) if number not in waiting)
-        waiting[ordinal] = weakref.ref(loader)
+        waiting[ordinal] = [weakref.ref(loader)]
         return f"{name}#{ordinal}@{place.stack_hash}"
 
-    def iterated(self, loader: object) -> None:
-        """From now on another one made at the same place is the same loader made anew."""
+    def iterated(self, loader: object, iterator: object) -> None:
+        for alive in self._of(loader):
+            alive.append(weakref.ref(iterator))
+
+    def gave(self, iterator: object) -> None:
+        """A batch, or its end: from now on another loader made at the same place is the same loader made anew."""
         for waiting in self._waiting.values():
-            for ordinal in [ordinal for ordinal, twin in waiting.items() if twin() is loader]:
+            for ordinal in [ordinal for ordinal, alive in waiting.items() if _holds(alive, iterator)]:
                 del waiting[ordinal]
+
+    def _of(self, loader: object) -> list[list[weakref.ref[Any]]]:
+        return [alive for waiting in self._waiting.values() for alive in waiting.values() if _holds(alive, loader)]
+
+
+def _holds(alive: list[weakref.ref[Any]], thing: object) -> bool:
+    return any(one() is thing for one in alive)
+
+
+def _is_alive(alive: list[weakref.ref[Any]]) -> bool:
+    return any(one() is not None for one in alive)

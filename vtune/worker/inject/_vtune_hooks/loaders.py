@@ -250,6 +250,8 @@ def _delivered(iterator: Any, batch: Any, asked: float, returned: float, depth: 
     else:
         index, samples = found.taken_out_of_order(state)
     found.delivered += 1
+    if found.delivered == 1:
+        passes.keys.gave(iterator)
     shape = first_shape(batch)
     if shape != found.seen.shape:
         passes.tell_shape(found, shape, batch)

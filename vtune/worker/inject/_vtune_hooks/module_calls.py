@@ -18,8 +18,8 @@ from _vtune_hooks.frames import leave_out_of_traceback, unseen
 
 
 class Listener(Protocol):
-    def entering(self, module: Any) -> bool:
-        """True for a module whose end shall be told."""
+    def entering(self, module: Any, given: tuple[Any, ...]) -> bool:
+        """True for a module whose end shall be told. `given`: its arguments, those by name last."""
         ...
 
     def left(self) -> None: ...
@@ -107,7 +107,7 @@ def _calling(calls: Calls, original: Any) -> Any:
     @unseen
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        listener = _entering(calls, self)
+        listener = _entering(calls, self, (*args, kwargs))
         try:
             # Never what stands in the class now: that may be somebody's who calls us.
             result = original(self, *args, **kwargs)
@@ -123,7 +123,7 @@ def _calling(calls: Calls, original: Any) -> Any:
     return call
 
 
-def _entering(calls: Calls, module: Any) -> Listener | None:
+def _entering(calls: Calls, module: Any, given: tuple[Any, ...]) -> Listener | None:
     # Other threads have no part in a step, and must not end a look at one.
     if not recorder.is_main_thread():
         return None
@@ -132,7 +132,7 @@ def _entering(calls: Calls, module: Any) -> Listener | None:
         if listener is None:
             calls.called_unasked()
         elif calls.stands_here():
-            return listener if listener.entering(module) else None
+            return listener if listener.entering(module, given) else None
         else:
             listener.failed()
     except Exception as error:

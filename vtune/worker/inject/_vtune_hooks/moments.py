@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from _vtune_hooks import device_clock, devices, memory, passes, recorder, vram_limit
 from _vtune_hooks.device_clock import Clock
 from _vtune_hooks.devices import Device
+from _vtune_hooks.evaluations import Evaluations
 from _vtune_hooks.stages import Stages
 from _vtune_hooks.validation import Validation
 
@@ -29,10 +30,12 @@ class Moments:
         self._left_behind: list[Any] = []
         self._clock: Clock | None = None
         self._stages = Stages()
+        self._evaluations = Evaluations()
         self.start_afresh()
 
     def start_afresh(self) -> None:
         self._stages.abandon()
+        self._evaluations.leave_alone()
         self._left_behind.append((self._clock, self._stages))
         # Read by the hooks before they call: nothing of a batch or a backward matters otherwise.
         self.active = True
@@ -48,6 +51,7 @@ class Moments:
         # A full run is looked at from further away: no step closely, and none on the device's clock, for whose events a
         # run far ahead of its device would wait.
         self._stages.over = recorder.here.light
+        self._evaluations = Evaluations()
         self._validation = Validation()
         self._returned_s = 0.0
         self._batch_is_there = False
@@ -59,7 +63,7 @@ class Moments:
 
     def look_at_no_step_closely(self) -> None:
         """Where the steps are not those of the training as it is, and each one's time matters."""
-        self._stages.over = True
+        self._stages.over = self._evaluations.over = True
 
     def batch_is_asked(self) -> None:
         if not recorder.is_main_thread():
@@ -77,6 +81,7 @@ class Moments:
         try:
             if vram_limit.is_due(returned):
                 vram_limit.look(returned)
+            self._evaluations.batch_came(asked, returned)
             self._validation.batch_came(found, shape, asked, returned, grad)
             if self._validation.lasts() and memory.is_due(returned):
                 memory.tell(returned, self.steps, all_of_them=False)
@@ -172,6 +177,7 @@ class Moments:
             self._clock.step_ended(seen.number, seen.steps - 1)
         if self._stages.open:
             self._stages.stepped(seen.steps - 1, is_last=is_last, with_closure=with_closure)
+        self._evaluations.stepped(now, may_look=not self._stages.open)
         self._last = seen
         self.asks = False
         self._stages.poll(now)
@@ -182,7 +188,7 @@ class Moments:
                 self._clock.poll(now)
             if memory.is_due(now) or self.steps & (self.steps - 1) == 0:
                 memory.tell(now, self.steps, all_of_them=False)
-        self.active = self._device is not None or not self._stages.over
+        self.active = self._device is not None or not (self._stages.over and self._evaluations.over)
 
     def _look_for_a_device(self, now: float) -> None:
         self.look_s = now + LOOK_FOR_A_DEVICE_EVERY_S
@@ -199,9 +205,10 @@ class Moments:
     def _switch_off(self, error: Exception) -> None:
         recorder.problem(f"the device is no longer watched: {error!r}")
         self._stages.abandon()
+        self._evaluations.leave_alone()
         self._left_behind.append((self._clock, self._stages))
         self._clock, self._stages, self._validation = None, Stages(), Validation()
-        self._stages.over = True
+        self._stages.over = self._evaluations.over = True
         self.asks = False
 
 

@@ -192,7 +192,7 @@ def tell(found: Pass, iterator: Any) -> None:
     if recorder.here.light:
         # The fact is told ever more seldom; what a rate must not span is counted whenever it comes.
         recorder.count_with_the_next(recorder.PASS, found.loader, found.begun, ready)
-    keys.iterated(source)
+    keys.iterated(source, iterator)
 
 
 def tell_shape(found: Pass, shape: tuple[Any, ...] | None, batch: Any) -> None:
@@ -224,6 +224,7 @@ def end(iterator: Any) -> None:
     if found is not None and not found.ended:
         found.ended = True
         pass_of(iterator)
+        keys.gave(iterator)
         recorder.fact("pass_end", batches=found.delivered, **{"pass": found.number})
 
 

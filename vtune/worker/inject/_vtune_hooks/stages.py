@@ -15,6 +15,7 @@ from collections import deque
 from typing import Any
 
 from _vtune_hooks import compiling, devices, memory, module_calls, precision, recorder
+from _vtune_hooks.batches import first_shape, leading_of
 from _vtune_hooks.device_clock import Clock
 
 BEGIN, TRANSFER, FORWARD, LOSS, BACKWARD, STEP = range(6)
@@ -56,13 +57,18 @@ class Stages:
         # Number of the step that the iteration ends with, and how many marks there were by then.
         self._ended: tuple[int, int] | None = None
         self._read_precision = False
-        self._pending: deque[tuple[int, int, list[Mark]]] = deque()
+        # Of the iteration: which model learnt from how many rows, and when. They tell which batches a step used.
+        self._forwards: list[tuple[int, int, float]] = []
+        self._models: dict[int, int] = {}
+        self._pending: deque[tuple[int, int, list[Mark], list[tuple[int, int, float]]]] = deque()
 
     def is_wanted(self, number: int) -> bool:
         return not self.over and number >= FIRST and (number - FIRST) % EVERY == 0
 
     def begin(self, clock: Clock | None) -> None:
-        """A batch has come; the one before it, if any, led to nothing."""
+        """A batch has come; the one before it, if any, led to nothing so far."""
+        if not self.open:
+            self._forwards = []
         self._close()
         self.clock = clock
         if compiling.compiled:
@@ -84,7 +90,7 @@ class Stages:
         else:
             self.spoil("a batch came between its forward and its backward")
 
-    def entering(self, module: Any) -> bool:
+    def entering(self, module: Any, given: tuple[Any, ...] = ()) -> bool:
         """True for the model itself, whose end shall be told."""
         if self._backward_runs:
             return False
@@ -97,6 +103,9 @@ class Stages:
         learns = sys.modules["torch"].is_grad_enabled() and any(p.requires_grad for p in module.parameters())
         self._again_without_batch |= self._at == BACKWARD and learns
         self._mark(TRANSFER if self._at == BEGIN else LOSS)
+        if learns and len(self._forwards) < MOST_MARKS:
+            model = self._models.setdefault(id(module), len(self._models))
+            self._forwards.append((model, leading_of(first_shape(given)), _now()))
         self._inside = module
         if self._read_precision or not learns:
             self._leave_calls_alone()
@@ -165,11 +174,12 @@ class Stages:
 
     def poll(self, now: float) -> None:
         while self._pending:
-            number, index, marks = self._pending[0]
+            number, index, marks, forwards = self._pending[0]
             if self.clock is not None and not _has_passed(self.clock, marks):
                 return
             self._pending.popleft()
             self._write(number, index, marks, now)
+            recorder.fact("forwards", step=number, forwards=forwards)
 
     def _write(self, number: int, index: int, marks: list[Mark], now: float) -> None:
         first = marks[0].event
@@ -221,7 +231,8 @@ class Stages:
         self.taken += 1
         self._close()
         self.over = self.over or self.taken >= MOST
-        self._pending.append((number, self.index, marks))
+        self._pending.append((number, self.index, marks, self._forwards))
+        self._forwards = []
 
     def _close(self) -> None:
         if self.open:
