@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from support.cli import quiet_env, vtune
+from support.light import LIGHT
 
-SCRIPT = """
+SCRIPT = (
+    LIGHT
+    + """
 import time, torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -34,6 +37,7 @@ if __name__ == "__main__":
             optimizer.step()
             optimizer.zero_grad()
 """
+)
 
 
 @pytest.mark.slow
