@@ -16,9 +16,7 @@ from vtune.journal.journal import Journal
 
 # A step sleeps, so that it takes what it takes whatever else runs here; prefetch_factor=4 stands for a change of the
 # code that costs 15 %, prefetch_factor=3 for one that costs nothing.
-SCRIPT = (
-    LIGHT
-    + """
+SCRIPT = f"""{LIGHT}
 import argparse, time, torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -41,7 +39,6 @@ if __name__ == "__main__":
             optimizer.step()
             optimizer.zero_grad()
 """
-)
 
 
 @pytest.fixture(scope="module")

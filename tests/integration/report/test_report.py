@@ -15,9 +15,7 @@ import pytest
 from support.cli import quiet_env, vtune
 from support.light import LIGHT
 
-SCRIPT = (
-    LIGHT
-    + """
+SCRIPT = f"""{LIGHT}
 import time, torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -37,7 +35,6 @@ if __name__ == "__main__":
             optimizer.step()
             optimizer.zero_grad()
 """
-)
 
 
 @pytest.mark.slow
