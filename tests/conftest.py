@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
-import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.without_torch import needs_torch
 from vtune.telemetry.other_programs import IGNORE, VARIABLE
 
 # Started in the background of a shell, the suite would ignore Ctrl-C, and so would every program that it starts.
@@ -25,7 +25,6 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Settings of the developer's shell, and of the `make` that started pytest.
 OF_A_SHELL = {"PYTHONPATH", "FORCE_COLOR", "PY_COLORS", "MAKEFLAGS", "MFLAGS", "MAKELEVEL"}
 COUNTER = itertools.count()
-IMPORTS_TORCH = re.compile(r"^\s*(import torch\b|from torch\b|from vtune\.pipelines\b)", re.MULTILINE)
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     source = collection_path / "conftest.py" if collection_path.is_dir() else collection_path
     if HAS_TORCH or source.suffix != ".py" or not source.is_file():
         return None
-    return bool(IMPORTS_TORCH.search(source.read_text(encoding="utf-8"))) or None
+    return needs_torch(source) or None
 
 
 def pytest_report_header() -> str:

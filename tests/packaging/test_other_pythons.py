@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from support.nearest import asks_a_dependency, asks_the_standard_library, others_than_the_nearest
 from vtune.version import VERSION
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -23,8 +24,6 @@ INJECT = ROOT / "vtune" / "worker" / "inject"
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 CLAIMED = CLASSIFIER.findall((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 TEST_TOOLS = ["pytest", "pytest-timeout", "hypothesis"]
-# They compute for minutes with what the tests of the analysis have shown, and ask no dependency themselves.
-REST_ON_THE_ANALYSIS = ("strategies", "selftest", "benchmarks", "execution/engines", "test_phases.py", "test_search.py")
 THIS = "{}.{}".format(*sys.version_info)
 
 
@@ -67,15 +66,11 @@ def test_what_is_claimed_is_what_is_required() -> None:
 # What passes on the oldest and on the newest is not run whole in between, where a probe is.
 @pytest.mark.parametrize("foreign", CLAIMED[-1:], indirect=True)
 def test_the_parents_unit_tests_pass_without_torch(foreign: Path, tmp_path: Path) -> None:
-    # What a strategy proposes hangs on the dependencies, which are those of this Python: it takes most of the time.
-    _run_unit_tests(foreign, tmp_path, "--ignore", "tests/unit/strategies")
+    _run_unit_tests(foreign, tmp_path, leave_out=others_than_the_nearest(asks_the_standard_library), at_least=1500)
 
 
 def test_the_lower_bounds_of_the_dependencies_are_enough(oldest: Path, tmp_path: Path) -> None:
-    # Of the strategies those that ask a dependency.
-    theirs = "tests/unit/strategies/test_optuna_samplers.py", "tests/unit/strategies/test_search_values.py"
-    _run_unit_tests(oldest, tmp_path, *(f"--ignore=tests/unit/{name}" for name in REST_ON_THE_ANALYSIS))
-    _run_unit_tests(oldest, tmp_path, tests=theirs, at_least=20)
+    _run_unit_tests(oldest, tmp_path, leave_out=others_than_the_nearest(asks_a_dependency), at_least=700)
 
 
 def test_it_probes_a_training_of_another_interpreter(foreign: Path, training: Path, tmp_path: Path) -> None:
@@ -119,13 +114,11 @@ def test_the_injected_part_starts_on_python_3_10_without_vtune_or_torch(
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "as ever\n", "")
 
 
-def _run_unit_tests(
-    python: Path, tmp_path: Path, *words: str, tests: Sequence[str] = ("tests/unit",), at_least: int = 100
-) -> None:
+def _run_unit_tests(python: Path, tmp_path: Path, *, leave_out: Sequence[Path], at_least: int) -> None:
     # The script and not `-m pytest`, so that the installed wheel is tested and not this folder.
     pytest_there = [python.parent / "pytest", "-q", "-m", "not slow and not timing", "-p", "no:cacheprovider"]
     ran = subprocess.run(
-        [*pytest_there, "--basetemp", tmp_path / "tests", *words, *tests],
+        [*pytest_there, "--basetemp", tmp_path / "tests", *(f"--ignore={path}" for path in leave_out), "tests/unit"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -133,4 +126,4 @@ def _run_unit_tests(
     )
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
     passed = re.search(r"(\d+) passed", ran.stdout)
-    assert passed and int(passed[1]) >= at_least, "so few tests without torch show little"
+    assert passed and int(passed[1]) >= at_least, "so few tests show little"

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from support.cli import Said, quiet_env, vtune
+from support.light import LIGHT
 from vtune.journal.journal import Journal
 
 # A step sleeps, so that it takes what it takes whatever else runs here; prefetch_factor=4 stands for a change of the
 # code that costs 15 %, prefetch_factor=3 for one that costs nothing.
-SCRIPT = """
+SCRIPT = f"""{LIGHT}
 import argparse, time, torch
 from torch.utils.data import DataLoader, Dataset
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
+from support.light import LIGHT
+
 # {item}: in the data set, {before}: before the loop, {after}: in the loop after the step, {end}: after the loop.
-TRAINING = """
+TRAINING = (
+    LIGHT
+    + """
 import os, signal, subprocess, sys, threading, time
 import torch
 
@@ -38,6 +42,7 @@ def train():
 if __name__ == "__main__":
     train()
 """
+)
 
 # From now on the test acts on it.
 READY = "if number == 8: print('ready', flush=True); time.sleep(60)"
@@ -91,7 +96,9 @@ SLEEPS = {"hang_time": "60s"}
 HANGS = {"hang_time": "4s"}
 # Ranks that do not wait for each other.
 LONG = {"steps": "300", "max_steps": "300"}
-RANKS = """
+RANKS = (
+    LIGHT
+    + """
 import os, signal, sys, time
 import torch
 weight = torch.nn.Parameter(torch.zeros(3))
@@ -104,7 +111,10 @@ for number in range(400):
     if number == 8 and rank == 1:
         {what}
 """
-SPAWNED = """
+)
+SPAWNED = (
+    LIGHT
+    + """
 import os, signal, sys, time
 import torch
 def main(rank):
@@ -119,6 +129,7 @@ def main(rank):
 if __name__ == "__main__":
     torch.multiprocessing.spawn(main, nprocs=2)
 """
+)
 # The group is the test's; only the process that is meant goes into it.
 INTO_GROUP = "open(os.environ['GROUP'] + '/cgroup.procs', 'w').write(str(os.getpid()))"
 FILL = "kept = [bytearray(b'x' * 2**20) for _ in range(4000)]"

@@ -12,10 +12,14 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 import yaml
 from torch.utils.data import DataLoader, Dataset, Subset
+
+# Without its compiler torch starts in half the time: tests/support/light.py.
+sys.modules["torch._dynamo"] = SimpleNamespace(disable=lambda call, *_, **__: call, graph_break=lambda: None)
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--config", type=Path, required=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.cli import Said, vtune
+from support.light import LIGHT
 
-STEPPING = """
+STEPPING = f"""{LIGHT}
 import torch
 weight = torch.nn.Parameter(torch.zeros(3))
 optimizer = torch.optim.SGD([weight], lr=0.1)

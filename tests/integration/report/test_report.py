@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from support.cli import quiet_env, vtune
+from support.light import LIGHT
 
-SCRIPT = """
+SCRIPT = f"""{LIGHT}
 import time, torch
 from torch.utils.data import DataLoader, Dataset
 

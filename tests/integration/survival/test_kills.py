@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.cli import quiet_env, vtune
+from support.cli import ROOT, quiet_env, vtune
 
 SCRIPT = Path(__file__).with_name("train_two_workers.py")
+OWN_SHM = ROOT / "tests" / "integration" / "ends" / "own_shm.py"
+NEW_MOUNTS = 0x00020000
 # Three of each victim.
 KILLS = 12
 # A DataLoader worker looks every five seconds whether its parent is still there.
@@ -58,10 +64,62 @@ def groups(results: Path) -> set[str]:
     return {path for path in named if path and os.path.exists(path)}
 
 
-def own_tmpdirs() -> set[str]:
-    import tempfile
+def shm_of(pid: int) -> Path:
+    """As this process sees it."""
+    return Path("/proc", str(pid), "root", "dev", "shm")
 
-    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("vt-")}
+
+@dataclass(frozen=True)
+class Apart:
+    """Where other tests beside this one leave nothing: a folder for temporary files, and a /dev/shm."""
+
+    tmp: Path
+    # Some process that has it. None: the user may not mount, and all share one.
+    holder: int | None
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "vtune", *arguments], env=quiet_env(TMPDIR=str(self.tmp)), preexec_fn=self._enter,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def measured(self, *arguments: str) -> dict[str, Any]:
+        program = self.start(*arguments)
+        stdout, stderr = program.communicate(timeout=110)
+        assert program.returncode == 0, stderr
+        trial: dict[str, Any] = json.loads(stdout)["trial"]
+        return trial
+
+    def left(self) -> list[str]:
+        shm = [] if self.holder is None else os.listdir(shm_of(self.holder))
+        return [*shm, *(path.name for path in self.tmp.glob("vt-*"))]
+
+    def _enter(self) -> None:
+        if self.holder is None:
+            return
+        here, mounts = os.getcwd(), os.open(f"/proc/{self.holder}/ns/mnt", os.O_RDONLY)
+        if ctypes.CDLL(None).setns(mounts, NEW_MOUNTS) != 0:
+            raise OSError("cannot enter the mounts of the holder")
+        os.close(mounts)
+        os.chdir(here)
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Apart]:
+    pid_file = tmp_path / "holder"
+    command = [sys.executable, str(OWN_SHM), "", str(pid_file), str(tmp_path / "left"), "sleep", "1000"]
+    # Socket paths end at 108 bytes, and pytest's own folders are long.
+    with tempfile.TemporaryDirectory(prefix="k") as tmp, subprocess.Popen(command) as mounting:
+        try:
+            while not pid_file.exists():
+                assert mounting.poll() is None
+                time.sleep(0.02)
+            sleeper = int(pid_file.read_text())
+            is_own = os.stat(shm_of(sleeper)).st_dev != os.stat("/dev/shm").st_dev
+            yield Apart(Path(tmp), sleeper if is_own else None)
+        finally:
+            if pid_file.exists():
+                os.kill(int(pid_file.read_text()), signal.SIGTERM)
 
 
 def leader_of(results: Path) -> int | None:
@@ -88,8 +146,7 @@ VICTIMS: dict[str, Callable[[int, Path], int | None]] = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.timing
-def test_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
+def test_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path, apart: Apart) -> None:
     results = tmp_path / "out"
     arguments = [
         "probe",
@@ -103,18 +160,12 @@ def test_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) 
         sys.executable,
         str(SCRIPT),
     ]
-    first = vtune(*arguments)
-    assert first.code == 0, first.stderr
-    completed = {1: first.json["trial"]["samples_per_s"]}
-    shm_before, tmp_before = set(os.listdir("/dev/shm")), own_tmpdirs()
+    completed = {1: apart.measured(*arguments)["samples_per_s"]}
     dice = random.Random(20261118)
     killed = dict.fromkeys(VICTIMS, 0)
     for round_number in range(KILLS):
         name = list(VICTIMS)[round_number % len(VICTIMS)]
-        program = subprocess.Popen(
-            [sys.executable, "-m", "vtune", *arguments], env=quiet_env(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        program = apart.start(*arguments)
         time.sleep(dice.uniform(0.3, 5.0))
         give_up = time.monotonic() + 15
         victim = None
@@ -140,15 +191,13 @@ def test_kills_at_random_moments_lose_nothing_and_leave_nothing(tmp_path: Path) 
         assert not supervisors(results)
         assert not groups(results)
     assert all(killed.values()), killed
-    last = vtune(*arguments)
-    assert last.code == 0, last.stderr
-    completed[last.json["trial"]["trial"]] = last.json["trial"]["samples_per_s"]
+    last = apart.measured(*arguments)
+    completed[last["trial"]] = last["samples_per_s"]
     lines = [json.loads(line) for line in (results / "s" / "journal.jsonl").read_text().splitlines()]
     kept = {line["trial"]: line["samples_per_s"] for line in lines if line["status"] == "completed"}
     assert completed.items() <= kept.items()
     assert len({line["trial"] for line in lines}) == len(lines), "a trial number was used twice"
-    assert set(os.listdir("/dev/shm")) <= shm_before
-    assert own_tmpdirs() <= tmp_before
+    assert apart.left() == []
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,14 @@
 """A training with two loader workers that would go on for a minute."""
 
+import sys
 import time
+from types import SimpleNamespace
 
 import torch
 from torch.utils.data import DataLoader, Dataset
+
+# Without its compiler torch starts in half the time: tests/support/light.py.
+sys.modules["torch._dynamo"] = SimpleNamespace(disable=lambda call, *_, **__: call, graph_break=lambda: None)
 
 
 class Slow(Dataset):

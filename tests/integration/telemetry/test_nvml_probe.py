@@ -11,6 +11,7 @@ import pytest
 
 from emulated.fake_nvml import GIB, uuid
 from support.cli import vtune
+from support.light import LIGHT
 
 # What the hooks would write once torch has opened a device, and what the driver would list then.
 PLAYS_GPU = """
@@ -26,7 +27,7 @@ def driver_says(**values):
         file.writelines([f"{key} {value}\\n" for key, value in values.items()] + kept)
     os.replace(path + ".train", path)
 """
-TRAINING = """
+TRAINING = f"""{LIGHT}
 import torch
 weight = torch.nn.Parameter(torch.zeros(3))
 optimizer = torch.optim.SGD([weight], lr=0.1)

@@ -2,11 +2,16 @@
 
 import argparse
 import contextlib
+import sys
+from types import SimpleNamespace
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from emulated import accelerator
+
+# Without its compiler torch starts in half the time: tests/support/light.py.
+sys.modules["torch._dynamo"] = SimpleNamespace(disable=lambda call, *_, **__: call, graph_break=lambda: None)
 
 MIB = 2**20
 # Held by the model, and while a step lasts.

@@ -23,6 +23,7 @@ from support.screen import as_it_stands
 from support.trainings import Training
 
 WIDTH, HEIGHT = 72, 24
+PATIENCE_S = 40.0
 
 
 @dataclass
@@ -43,6 +44,13 @@ class Terminal:
                 text += new
         self.written += text.decode()
         return text.decode()
+
+    def read_until(self, is_so: Callable[[], bool]) -> None:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not is_so() and time.monotonic() < give_up_s:
+            self.read(0.5)
+        # A picture that was cut is whole by then.
+        self.read(1.0)
 
 
 @contextlib.contextmanager
@@ -87,14 +95,13 @@ def test_two_refreshes_a_second_take_less_than_a_fiftieth_of_a_core(start: Calla
 
 
 @pytest.mark.slow
-@pytest.mark.timing
 def test_what_stands_on_the_terminal_is_the_last_picture_alone_within_its_width_and_stays_when_left(
     start: Callable[..., Training],
 ) -> None:
     training = start("sleep", "fork")
     training.wait_for_steps()
     with watched_on_a_terminal(training) as terminal:
-        terminal.read(7.0)
+        terminal.read_until(lambda: "starved for data" in as_it_stands(terminal.written))
         rows = as_it_stands(terminal.written).splitlines()
         assert len(rows) < HEIGHT and max(map(len, rows)) < WIDTH
         # Drawn over, not below: each row once.
@@ -103,7 +110,7 @@ def test_what_stands_on_the_terminal_is_the_last_picture_alone_within_its_width_
         ]  # fmt: skip
         assert "starved for data" in " ".join(rows)
         terminal.process.send_signal(signal.SIGINT)
-        terminal.read(3.0)
-        assert terminal.process.wait(timeout=10) == 0
+        terminal.read_until(lambda: terminal.process.poll() is not None)
+        assert terminal.process.returncode == 0
         left = as_it_stands(terminal.written)
         assert left.count("verdict   starved") == 1 and left.splitlines()[0].startswith(f"process {training.pid} ")

@@ -20,18 +20,17 @@ from support.trainings import Training, watching
 from vtune.execution.watch_find import find_training
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize(
     ("slow", "by", "kind"),
     [
-        ("sleep", "fork", "starved"),
+        pytest.param("sleep", "fork", "starved", marks=pytest.mark.timing),
         pytest.param("load", "spawn", "starved", marks=pytest.mark.slow),
-        pytest.param("model", "forkserver", "cpu", marks=pytest.mark.slow),
+        pytest.param("model", "forkserver", "cpu", marks=[pytest.mark.slow, pytest.mark.timing]),
         pytest.param("hang", "fork", "still", marks=pytest.mark.slow),
     ],
 )
 def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_waits_for_within_ten_seconds(
-    start: Callable[..., Training], slow: str, by: str, kind: str
+    start: Callable[..., Training], request: pytest.FixtureRequest, slow: str, by: str, kind: str
 ) -> None:
     training = start(slow, by)
     training.wait_for_steps()
@@ -40,7 +39,8 @@ def test_a_training_it_did_not_start_shows_its_workers_its_memory_and_what_it_wa
     took_s = time.monotonic() - begun_s
     assert said.code == 0, said.stderr
     seen = said.json
-    assert took_s < 12, "ten seconds, and what a loaded machine takes to start a program"
+    if request.node.get_closest_marker("timing"):
+        assert took_s < 12, "ten seconds, and what a loaded machine takes to start a program"
     assert seen["verdict"]["kind"] == kind, seen["verdict"]
     assert sorted(seen["workers"]) == training.workers() and len(seen["workers"]) == 2
     assert [row["pid"] for row in seen["processes"] if row["role"] == "training"] == [training.pid]

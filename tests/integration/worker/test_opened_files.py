@@ -38,8 +38,9 @@ def test_files_of_each_batch_are_counted_and_nothing_else_changes(both: Any, met
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [("--strict",), ("--asks",), ("--threads",)], ids=str)
-@pytest.mark.timing
+@pytest.mark.parametrize(
+    "options", [pytest.param(("--strict",), marks=pytest.mark.timing), ("--asks",), ("--threads",)], ids=str
+)
 def test_nobody_sees_the_look(both: Any, options: tuple[str, ...], tmp_path: Path) -> None:
     plain, watched = both("opening.py", prepared(tmp_path), *options)
     assert watched.said == plain.said

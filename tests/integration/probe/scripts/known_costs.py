@@ -1,10 +1,15 @@
 """A loader and a training whose costs by sample are known, in the shapes that trainings have."""
 
 import argparse
+import sys
 import time
+from types import SimpleNamespace
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+# Without its compiler torch starts in half the time: tests/support/light.py.
+sys.modules["torch._dynamo"] = SimpleNamespace(disable=lambda call, *_, **__: call, graph_break=lambda: None)
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--load", type=float, default=0.01, help="seconds a sample, in the loader")
