@@ -112,7 +112,7 @@ class Observer:
         self._looks = spending(LOOKS_SHARE, every_s=POLL_S)
         self._estimates = spending(ESTIMATES_SHARE, every_s=ESTIMATE_S)
         self._vram_due_s = started_s
-        # Records since the last look; with so many steps the window may be full.
+        # Records since the last look; with so many steps there is one, however dear.
         self._has_news, self._full_at = False, 0
         self._copies_read = 0
         self._roles: Roles | None = None
@@ -136,7 +136,7 @@ class Observer:
         if self._log.refresh():
             self._has_news, self._last_event_s = True, now
             self._meet_those_who_came(now)
-        if self._has_news and (self._looks.is_due(now) or self._may_be_full()):
+        if self._has_news and (self._looks.is_due(now) or len(self._log.steps) >= self._full_at):
             with self._looks.on(now):
                 self._go_through_steps(now)
 
@@ -148,20 +148,25 @@ class Observer:
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)
 
-    def _may_be_full(self) -> bool:
-        return self._measured < self._watch.window.steps and len(self._log.steps) >= self._full_at
-
     def _go_through_steps(self, now: float) -> None:
         self._has_news = False
         self._roles = find_roles(self._log.steps, self._log.delivered, self._log.facts)
         windows = windows_measured(self._roles, self._log.loaded, self._log.facts)
         self._measured, self._waits_for_ground = len(windows), waits_for_ground(self._watch.window, windows)
         self._steps_wanted = steps_wanted(self._watch.window, windows)
-        self._full_at = len(self._log.steps) + self._watch.window.steps - self._measured
+        self._full_at = len(self._log.steps) + self._steps_to_its_end()
         steps = self._roles.steps if self._roles is not None else ()
         self._slowest_step_s = max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
         self._judge_due_s = now
         self._read_copies(now)
+
+    def _steps_to_its_end(self) -> int:
+        """Until the window can be full; beyond its most steps it waits for something else, and a look costs as much as
+        there are steps."""
+        window, measured = self._watch.window, self._measured
+        if measured >= window.max_steps:
+            return max(STEPS_BETWEEN, measured // 10)
+        return (window.steps if measured < window.steps else window.max_steps) - measured
 
     def _read_copies(self, now: float) -> None:
         """Growth by copies on write shows in the dear readings alone: one after the start-up, one halfway, and the one

@@ -127,6 +127,23 @@ def test_a_window_ends_with_its_steps_however_dear_a_look_is(
     assert training.steps < 70
 
 
+def test_a_window_that_is_never_sure_ends_with_its_most_steps_on_full_cores(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: True)
+    monkeypatch.setattr(observer, "find_roles", clocks.spends(observer.find_roles, 0.03))
+    measured = observer.measure
+
+    def never_sure(*args: Any, **kwargs: Any) -> Any:
+        return replace(measured(*args, **kwargs), samples_per_s=1.0, samples_per_s_ci95=(0.1, 9.0), rate_from="twin")
+
+    monkeypatch.setattr(observer, "measure", clocks.spends(never_sure, 0.1))
+    training = Stepping(TrainingLog(tmp_path), clocks, 0.04)
+    watch = Watch(window=Window(steps=50, max_steps=100), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
+    assert 100 <= training.steps < 125
+
+
 class TwoRanks(Stepping):
     def __init__(self, folder: Path, clocks: Clocks, step_s: float) -> None:
         super().__init__(TrainingLog(folder), clocks, step_s)
