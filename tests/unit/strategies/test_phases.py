@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from support.choices import choose
 from support.made_up import MACHINE, OWN, MadeUp, Settings, Told, an_experiment, asked_for, launched
-from vtune.analysis.choose import choose
 from vtune.domain.effects import Scalar
 from vtune.domain.experiment import KnobBinding, Limit, Limits
 from vtune.domain.phases import AskedPhases, Option, Phase, PhaseOutcome, Plan, RungValue, Success, Times, rolled_back

@@ -92,10 +92,9 @@ def record(training: Training, until_s: float, *, end_reason: str | None = None)
         ),
         delivered=delivered,
         backwards=tuple(
-            Backward(
-                pid=pid, number=one.number, started_s=one.backward_s[0], ended_s=one.backward_s[1], main_thread=True
-            )
-            for one in steps
+            Backward(pid=pid, number=number, started_s=started_s, ended_s=ended_s, main_thread=True)
+            for number, (started_s, ended_s) in enumerate(training.backwards)
+            if ended_s <= until_s
         ),
         steps=stepped,
         device_steps=() if device is None else tuple(_device_steps(training, until_s)),

@@ -33,8 +33,6 @@ class Delivery:
 class Step:
     number: int
     ended_s: float
-    # The last backward pass before it.
-    backward_s: tuple[float, float]
     # When the batch had come to the device, and how long the device was busy with it.
     on_device_s: float
     device_busy_s: float
@@ -48,6 +46,8 @@ class Training:
         self.weather = launch.weather
         self.deliveries: list[Delivery] = []
         self.steps: list[Step] = []
+        # One of each batch, from when to when.
+        self.backwards: list[tuple[float, float]] = []
         # Processor time of the training's own process, as it grew.
         self.own_cpu_s: list[tuple[float, float]] = [(started_s, 0.0)]
         self.over = False
@@ -114,12 +114,12 @@ class Training:
         device_s = device_s * factor / self._site.pace + stop_s
         if device_s:
             yield device_s
-        ended_s = world.now_s
+        self.backwards.append((backward_s, world.now_s))
         if not ends:
             return
         if step.every_steps and number % step.every_steps == 0:
             yield from self._compute(step.every_s)
-        self.steps.append(Step(number, world.now_s, (backward_s, ended_s), begun_s, moving_s + device_s))
+        self.steps.append(Step(number, world.now_s, begun_s, moving_s + device_s))
         self.own_cpu_s.append((world.now_s, self._loader.own_cpu_s))
 
     def _compute(self, work_s: float, threads: float = 1.0) -> Process:
