@@ -113,7 +113,7 @@ class Observer:
         self._estimates = spending(ESTIMATES_SHARE, every_s=ESTIMATE_S)
         self._vram_due_s = started_s
         # Records since the last look; with so many steps there is one, however dear.
-        self._has_news, self._full_at = False, 0
+        self._has_news, self._look_at = False, 0
         self._copies_read = 0
         self._roles: Roles | None = None
         self._measured, self._waits_for_ground = 0, False
@@ -136,7 +136,7 @@ class Observer:
         if self._log.refresh():
             self._has_news, self._last_event_s = True, now
             self._meet_those_who_came(now)
-        if self._has_news and (self._looks.is_due(now) or len(self._log.steps) >= self._full_at):
+        if self._has_news and (self._looks.is_due(now) or len(self._log.steps) >= self._look_at):
             with self._looks.on(now):
                 self._go_through_steps(now)
 
@@ -154,24 +154,26 @@ class Observer:
         windows = windows_measured(self._roles, self._log.loaded, self._log.facts)
         self._measured, self._waits_for_ground = len(windows), waits_for_ground(self._watch.window, windows)
         self._steps_wanted = steps_wanted(self._watch.window, windows)
-        self._full_at = len(self._log.steps) + self._steps_to_its_end()
+        self._look_at = len(self._log.steps) + self._steps_to_the_next_look()
         steps = self._roles.steps if self._roles is not None else ()
         self._slowest_step_s = max((b.ended_s - a.ended_s for a, b in pairwise(steps)), default=0.0)
         self._judge_due_s = now
         self._read_copies(now)
 
-    def _steps_to_its_end(self) -> int:
-        """Until the window can be full; beyond its most steps it waits for something else, and a look costs as much as
-        there are steps."""
+    def _steps_to_the_next_look(self) -> int:
+        """Until memory is to be read, or the window can be full; beyond its most steps it waits for something else, and
+        a look costs as much as there are steps."""
         window, measured = self._watch.window, self._measured
-        if measured >= window.max_steps:
-            return max(STEPS_BETWEEN, measured // 10)
-        return (window.steps if measured < window.steps else window.max_steps) - measured
+        wanted = (*self._copies_due(), window.steps, window.max_steps)
+        return next((steps - measured for steps in wanted if steps > measured), max(STEPS_BETWEEN, measured // 10))
+
+    def _copies_due(self) -> tuple[int, int]:
+        return 1, self._watch.window.steps // 2 + 1
 
     def _read_copies(self, now: float) -> None:
         """Growth by copies on write shows in the dear readings alone: one after the start-up, one halfway, and the one
         at the window's end."""
-        if self._copies_read < 2 and self._measured >= self._copies_read * self._watch.window.steps / 2 + 1:
+        if self._copies_read < 2 and self._measured >= self._copies_due()[self._copies_read]:
             self._copies_read += 1
             if worth_reading(self._log.facts_named("pass")[-RECENT_PASSES:]):
                 self._sampling.sample(now, with_pss=True, needed=True)

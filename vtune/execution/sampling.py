@@ -12,14 +12,14 @@ from io import RawIOBase
 from vtune.domain.events import Fact, TelemetrySample
 from vtune.domain.machine import Gpu
 from vtune.execution.running import RunningTrial
-from vtune.execution.spending import THRIFT
 from vtune.files import DISK_REFUSES
 from vtune.journal.files import dump_json, to_json
 from vtune.journal.paths import TrialPaths
 from vtune.telemetry.gpus import GpuSampler
 from vtune.telemetry.host import HostSampler
 
-SAMPLE_S = 0.2
+# On full cores the second, which the growth of memory in a window of seconds still shows in.
+SAMPLE_S, SELDOM_SAMPLE_S = 0.2, 0.4
 # Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile. The sampler reads them
 # in between as well, when memory jumps: a spike of a second must not be missed.
 PSS_S = 5.0
@@ -42,14 +42,14 @@ class Sampling:
         if now_s < self._due_s:
             return
         self.sample(now_s, with_pss=now_s >= self._pss_due_s)
-        every_s = THRIFT * SAMPLE_S if self.cores_are_full() else SAMPLE_S
+        every_s = SELDOM_SAMPLE_S if self.cores_are_full() else SAMPLE_S
         self._due_s += every_s * (1 + (now_s - self._due_s) // every_s)
 
     def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
         taken = self._host.sample(now_s, with_pss, needed=needed)
         taken = replace(taken, gpus=self._devices.take(process.pid for process in taken.processes))
         if with_pss or taken.ram_bytes is not None:
-            self._pss_due_s = now_s + (THRIFT * PSS_S if self.cores_are_full() else PSS_S)
+            self._pss_due_s = now_s + PSS_S
         self.samples.append(taken)
         # A full disk costs this sample's line, not the trial.
         try:
