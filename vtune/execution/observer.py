@@ -41,8 +41,8 @@ from vtune.journal.step_log import StepLog
 
 Phase = Literal["starting", "loading", "stepping", "ending"]
 
-# New records are read this often: the trial overshoots its window by about as much. On full cores more seldom, so that
-# it takes no more than this share of a core, but so often at least.
+# New records are read this often: the trial overshoots its window by about as much. On full cores more seldom in time,
+# so that it takes no more than this share of a core, but so often at least.
 POLL_S, POLL_SHARE, SELDOM_POLL_S = 0.1, 0.002, 0.5
 PROGRESS_S = 0.5
 # A look goes through all steps so far, an estimate replays them: on cores that are all busy with loader workers, both
@@ -128,7 +128,7 @@ class Observer:
 
     def pause_s(self, spent_s: float) -> float:
         """Before the next look, of which the last one took so much processor time."""
-        return min(SELDOM_POLL_S, max(POLL_S, spent_s / POLL_SHARE)) if self._sampling.cores_are_full() else POLL_S
+        return min(SELDOM_POLL_S, max(POLL_S, spent_s / POLL_SHARE)) if self._sampling.may_rest() else POLL_S
 
     def look(self, now: float) -> None:
         """At the machine on a fixed grid, at the step log when it grew."""
@@ -143,7 +143,7 @@ class Observer:
     def _meet_those_who_came(self, now: float) -> None:
         if self._first_sign_s is None and (self._log.delivered or self._log.backwards or self._log.steps):
             self._first_sign_s = now
-            self._sampling.expect_memory_at(now + 1.0)
+            self._sampling.training_begins(now)
         self._sampling.meet_devices(self._log.facts_named("device"))
         recent = self._log.facts_named("pass")[-RECENT_PASSES:]
         self._sampling.meet_workers({pid for fact in recent for pid in fact.data.get("worker_pids") or ()}, now)

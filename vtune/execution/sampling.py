@@ -18,8 +18,9 @@ from vtune.journal.paths import TrialPaths
 from vtune.telemetry.gpus import GpuSampler
 from vtune.telemetry.host import HostSampler
 
-# On full cores the second, which the growth of memory in a window of seconds still shows in.
+# The second on full cores, after so many looks at a training that steps: a leak in a window of seconds shows in those.
 SAMPLE_S, SELDOM_SAMPLE_S = 0.2, 0.4
+LOOKS_AT_FIRST = 24
 # Proportional set sizes cost milliseconds a process and hold the target's memory lock meanwhile. The sampler reads them
 # in between as well, when memory jumps: a spike of a second must not be missed.
 PSS_S = 5.0
@@ -35,6 +36,7 @@ class Sampling:
         self._folder, self._trial, self._devices, self._file = folder, trial, devices, file
         self._host = HostSampler(self._pids, trial.own_pids, names_others=True)
         self._worker_pids: frozenset[int] = frozenset()
+        self._enough_looks = LOOKS_AT_FIRST
         self._due_s = started_s
         self._pss_due_s = started_s + 1.0
 
@@ -42,7 +44,7 @@ class Sampling:
         if now_s < self._due_s:
             return
         self.sample(now_s, with_pss=now_s >= self._pss_due_s)
-        every_s = SELDOM_SAMPLE_S if self.cores_are_full() else SAMPLE_S
+        every_s = SELDOM_SAMPLE_S if self.may_rest() else SAMPLE_S
         self._due_s += every_s * (1 + (now_s - self._due_s) // every_s)
 
     def sample(self, now_s: float, with_pss: bool, *, needed: bool = False) -> TelemetrySample:
@@ -61,9 +63,10 @@ class Sampling:
         self._name_gpus()
         return taken
 
-    def expect_memory_at(self, t_s: float) -> None:
-        """A reading of the proportional set sizes by then."""
-        self._pss_due_s = min(self._pss_due_s, t_s)
+    def training_begins(self, now_s: float) -> None:
+        """The proportional set sizes are read a second later."""
+        self._pss_due_s = min(self._pss_due_s, now_s + 1.0)
+        self._enough_looks = len(self.samples) + LOOKS_AT_FIRST
 
     def meet_workers(self, pids: Collection[int], now_s: float) -> None:
         """Loader workers of a short epoch are gone before the next look at the tree: they are read as they come."""
@@ -76,6 +79,10 @@ class Sampling:
 
     def cores_are_full(self) -> bool:
         return self._host.cores_are_full
+
+    def may_rest(self) -> bool:
+        """Whatever is read now is taken from the training, and the first looks are there."""
+        return self.cores_are_full() and len(self.samples) >= self._enough_looks
 
     @property
     def ram_bytes(self) -> int | None:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from vtune.domain.experiment import PlannedRun, Window
 from vtune.domain.trial import EndedBy, TrialOutcome, TrialSpec
 from vtune.execution import observer
 from vtune.execution.observer import ESTIMATES_SHARE, LOOKS_SHARE, POLL_SHARE, Watch
-from vtune.execution.sampling import Sampling
+from vtune.execution.sampling import LOOKS_AT_FIRST, SELDOM_SAMPLE_S, Sampling
 from vtune.execution.spending import THRIFT, Spending
 from vtune.execution.trial import run_trial
 from vtune.journal.paths import TrialPaths
@@ -193,7 +195,7 @@ def test_files_and_machine_are_read_more_seldom_on_full_cores(
     tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, full: bool, seldom: float
 ) -> None:
     sample_s, looks = 0.0008, 0
-    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: full)
+    monkeypatch.setattr(Sampling, "may_rest", lambda self: full)
     look = Sampling.look
 
     def counted(self: Sampling, now_s: float) -> None:
@@ -208,3 +210,24 @@ def test_files_and_machine_are_read_more_seldom_on_full_cores(
     assert training.steps >= 50
     assert looks <= seldom * (clocks.now_s / observer.POLL_S + 1)
     assert not full or looks * sample_s <= 1.1 * POLL_SHARE * clocks.now_s
+
+
+def test_a_training_on_full_cores_is_looked_at_as_often_at_first(
+    tmp_path: Path, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sampling, "cores_are_full", lambda self: True)
+    at: list[float] = []
+    sample = Sampling.sample
+
+    def noted(self: Sampling, now_s: float, **asked: Any) -> Any:
+        at.append(now_s)
+        clocks.spent_s += 0.002
+        return sample(self, now_s, **asked)
+
+    monkeypatch.setattr(Sampling, "sample", noted)
+    training = Stepping(TrainingLog(tmp_path), clocks, 0.1)
+    watch = Watch(window=Window(steps=150, max_steps=150), planned=PlannedRun())
+    run_trial(training, SPEC, TrialPaths(tmp_path), watch, lambda event: None)
+    apart = [b - a for a, b in pairwise(at)]
+    assert max(apart[:LOOKS_AT_FIRST]) < SELDOM_SAMPLE_S
+    assert median(apart[LOOKS_AT_FIRST + 5 :]) >= SELDOM_SAMPLE_S
