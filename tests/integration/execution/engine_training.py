@@ -1,9 +1,14 @@
 """A small training for the engines' contract: its settings come by flags, and it can be told to run out of memory."""
 
 import argparse
+import sys
 import time
+from types import SimpleNamespace
 
 import torch
+
+# Without its compiler torch starts in half the time: tests/support/light.py.
+sys.modules["torch._dynamo"] = SimpleNamespace(disable=lambda call, *_, **__: call, graph_break=lambda: None)
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--workers", type=int, default=1)

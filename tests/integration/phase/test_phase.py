@@ -136,7 +136,7 @@ def test_twenty_kills_at_random_moments_lose_and_repeat_no_completed_trial(resul
     while kills < KILLS:
         program = started(*words(results.with_name(f"out-{study}"), "--quiet", "--json"))
         try:
-            program.communicate(timeout=dice.uniform(0.5, 9.0))
+            program.communicate(timeout=dice.uniform(0.5, 6.5))
         except subprocess.TimeoutExpired:
             program.kill()
             program.communicate(timeout=60)

@@ -19,9 +19,9 @@ import pytest
 from support.cli import ROOT, quiet_env, vtune
 from support.files_as_they_were import differences, manifest
 from support.hostile_training import populate
+from support.light import LIGHT
 
-TRAINING = f"""
-import sys
+TRAINING = f"""{LIGHT}
 sys.path.insert(0, {str(ROOT / "tests")!r})
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -167,7 +167,7 @@ def test_killed_at_any_moment_all_files_are_as_they_were(project: Path, prefix: 
     assert not (trials(project)[0] / ".overlay").exists() and not (trials(project)[0] / "kept").exists()
 
 
-OVERWRITING = """
+OVERWRITING = f"""{LIGHT}
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 model = torch.nn.Linear(8, 2)
