@@ -113,7 +113,7 @@ def probed(flags: tuple[str, ...], folder: Path, *options: str, run: str | None 
     done = subprocess.run(
         [sys.executable, "-m", "vtune", "probe", "--config", experiment, "--results", folder / "results",
          "--steps", str(STEPS), "--json", *options],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL,
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     told = json.loads(done.stdout) if done.stdout else {}
     trial: dict[str, Any] | None = told.get("trial")
