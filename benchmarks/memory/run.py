@@ -31,7 +31,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from dated import commit, into_readme, keep_rows, kept_rows, machine
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 SCRIPT = HERE / "growing.py"
 RESULT, README = HERE / "results" / "memory.json", HERE.parent / "README.md"
 BEGIN, END = "<!-- figures: written by memory/run.py -->", "<!-- end of memory's figures -->"

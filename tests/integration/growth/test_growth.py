@@ -59,7 +59,14 @@ def test_queues_without_room_in_shared_memory_are_refused_before_anything_is_sta
     assert probed(flags, tmp_path)["batch_bytes"] == 16 * (100_000 * 4 + 8)
     more = ("--set", "workers=64", "--set", "prefetch_factor=1024")
     said = vtune(
-        "probe", "--config", tmp_path / "experiment.yaml", "--results", tmp_path / "results", *more, "--json", cwd=tmp_path
+        "probe",
+        "--config",
+        tmp_path / "experiment.yaml",
+        "--results",
+        tmp_path / "results",
+        *more,
+        "--json",
+        cwd=tmp_path,
     )
     trial = said.json["trial"]
     assert (said.code, trial["status"], trial["trial"]) == (4, "refused", 2)
