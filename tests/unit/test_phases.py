@@ -19,11 +19,12 @@ from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment, Limit
 from vtune.domain.phases import AskedPhases, Option, Plan, Walk
 from vtune.domain.progress import TrialFinished, TrialProgress, TrialStarted, TuningEvent, WalkMoved
+from vtune.domain.record import CODE
 from vtune.domain.repeated import Repeated, Repeats
 from vtune.domain.trial import TrialStatus
 from vtune.execution.engines.simulated.engine import SimulatedEngine, machine_of
 from vtune.execution.engines.simulated.surfaces import SMALL_VOLUMES
-from vtune.journal.code import CODE, code_of
+from vtune.journal.code import code_of
 from vtune.journal.paths import StudyPaths
 from vtune.journal.study import open_study
 from vtune.phases import PhaseResult, run_phases

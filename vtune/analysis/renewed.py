@@ -11,12 +11,9 @@ from vtune.analysis.renewal_words import shown_text
 from vtune.analysis.same_training import another_training
 from vtune.domain.effects import Scalar
 from vtune.domain.launch import Promise
-from vtune.domain.record import Measurement, Pause, TrialRecord
+from vtune.domain.record import CODE, Measurement, Pause, TrialRecord
 from vtune.domain.renewal import RarePause, RarePauseKind, Renewal
 from vtune.domain.steady import NotComeYet
-
-# The training's own files as the trial ran them, among a record's evidence (journal/code.py).
-CODE = "code"
 
 
 def renewed(promise: Promise, renewal: Renewal) -> Promise:

@@ -18,6 +18,8 @@ from vtune.domain.repeated import RanksRepeat, Repeated
 from vtune.domain.steady import Doubt, Ground
 from vtune.domain.trial import ENDS_BY_DISK, MEASURES_TIME, RaceLeg, TrialStatus
 
+# Among a record's evidence: the training's own files as the trial ran them, path → the beginning of a SHA-256.
+CODE = "code"
 Bottleneck = Literal[
     "data", "compute", "host", "transfer", "storage", "validation", "checkpoint", "balanced", "unknown"
 ]

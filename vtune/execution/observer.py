@@ -41,8 +41,8 @@ from vtune.journal.step_log import StepLog
 
 Phase = Literal["starting", "loading", "stepping", "ending"]
 
-# New records are read this often: the trial overshoots its window by about as much. On full cores more seldom in time,
-# so that it takes no more than this share of a core, but so often at least.
+# New records are read this often: the trial overshoots its window by about as much. On full cores there is only
+# this share of a core for it, and the last of the three is the longest pause.
 POLL_S, POLL_SHARE, SELDOM_POLL_S = 0.1, 0.002, 0.5
 PROGRESS_S = 0.5
 # A look goes through all steps so far, an estimate replays them: on cores that are all busy with loader workers, both

@@ -11,11 +11,11 @@ from vtune.analysis.measure import Observed
 from vtune.analysis.roles import find_roles
 from vtune.domain.experiment import Experiment
 from vtune.domain.machine import Machine
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import CODE, TrialRecord
 from vtune.domain.secrets import masked
 from vtune.domain.trial import TrialOutcome, TrialSpec
 from vtune.execution.given_secrets import given_secrets, without_secrets
-from vtune.journal.code import CODE, code_of
+from vtune.journal.code import code_of
 from vtune.journal.paths import StudyPaths, TrialPaths
 from vtune.journal.scouted import scouted_measurement
 from vtune.journal.step_log import StepLog

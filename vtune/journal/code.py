@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from vtune.domain.events import Fact
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import CODE, TrialRecord
 
-# Where a record keeps it, among its evidence: path → the beginning of a SHA-256.
-CODE = "code"
 DIGITS = 16
 
 

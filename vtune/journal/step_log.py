@@ -52,13 +52,12 @@ class StepLog:
     def refresh(self) -> bool:
         """True when something was added."""
         before = self._events_seen()
-        grown = self._grown()
-        for path in grown:
-            if path.suffix == ".jsonl":
-                self._read_facts(path)
-        for path in grown:
+        # Facts first: records name what they tell of.
+        for path in sorted(self._grown(), key=lambda path: (path.suffix == ".bin", path)):
             if path.suffix == ".bin":
                 self._read_records(path)
+            else:
+                self._read_facts(path)
         return before != self._events_seen()
 
     def _grown(self) -> list[Path]:
@@ -71,7 +70,7 @@ class StepLog:
                     with suppress(FileNotFoundError):
                         if entry.stat().st_size > self._read_up_to.get(path, 0):
                             grown.append(path)
-        return sorted(grown)
+        return grown
 
     def _events_seen(self) -> int:
         of_batches = len(self.loaded) + len(self.delivered)

@@ -16,13 +16,13 @@ from vtune.domain.experiment import Experiment, Limits, Price
 from vtune.domain.machine import Machine
 from vtune.domain.numbers import trials_text
 from vtune.domain.phases import rolled_back
-from vtune.domain.record import Measurement, TrialRecord
+from vtune.domain.record import CODE, Measurement, TrialRecord
 from vtune.domain.renewal import Renewal
 from vtune.domain.repeated import Repeated
 from vtune.domain.trial import tunes
 from vtune.errors import UsageError
 from vtune.foreign.read import read_json
-from vtune.journal.code import CODE, changed_code
+from vtune.journal.code import changed_code
 from vtune.journal.find_study import find_study
 from vtune.journal.fingerprint import fingerprint_of
 from vtune.journal.ignored_flags import heeding

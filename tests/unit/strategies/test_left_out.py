@@ -13,10 +13,10 @@ from vtune.config.command_line import CommandLine
 from vtune.config.load import experiment_from_command, load_experiment
 from vtune.domain.events import Fact
 from vtune.domain.experiment import Experiment
-from vtune.domain.record import TrialRecord
+from vtune.domain.record import CODE, TrialRecord
 from vtune.domain.trial import Proposal
 from vtune.execution.prepare import prepare_trial
-from vtune.journal.code import CODE, code_of
+from vtune.journal.code import code_of
 from vtune.journal.files import dump_json
 from vtune.journal.paths import StudyPaths
 from vtune.journal.records import spec_to_json

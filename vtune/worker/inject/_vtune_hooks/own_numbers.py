@@ -74,7 +74,7 @@ def _whole_numbers(value: Any) -> list[tuple[str, int]]:
         return [("", value)] if value.bit_length() <= MOST_BITS else []
     if type(value) in (list, tuple):
         # A long one is data.
-        if not len(value) <= SMALL:
+        if len(value) > SMALL:
             return []
         return [(f"[{at}]", one) for at, one in enumerate(value) if type(one) is int and one.bit_length() <= MOST_BITS]
     numpy = sys.modules.get("numpy")
